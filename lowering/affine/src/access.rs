@@ -74,7 +74,7 @@ impl<'c> Elemental<'_, 'c> {
         let stored = match (self.scope.lane_access(address), lanes) {
             (LaneAccess::Uniform, _) | (_, None) => {
                 let stored = self.load_consecutive(array, index, address, None)?;
-                return Ok(self.from_stored(array, None, stored));
+                return Ok(self.decoded(array, None, stored));
             }
             (LaneAccess::Strided(1), Some(_)) => self.load_consecutive(array, index, address, lanes)?,
             (LaneAccess::Strided(-1), Some(count)) => {
@@ -106,7 +106,7 @@ impl<'c> Elemental<'_, 'c> {
                 },
             },
         };
-        Ok(self.from_stored(array, lanes, stored))
+        Ok(self.decoded(array, lanes, stored))
     }
 
     /// Consecutive elements, as memory holds them, some lanes of which are elsewhere because nobody needs them: these are zero.
@@ -236,9 +236,9 @@ impl<'c> Elemental<'_, 'c> {
             offsets.iter().map(|&offset| self.load_flat(array, base + offset, None)).collect::<Result<_>>()?
         };
         if array.parts() == 1 {
-            return Ok(self.from_stored(array, Some(count), self.builder.from_elements(&stored)));
+            return Ok(self.decoded(array, Some(count), self.builder.from_elements(&stored)));
         }
-        let elements: Vec<_> = stored.into_iter().map(|stored| self.from_stored(array, None, stored)).collect();
+        let elements: Vec<_> = stored.into_iter().map(|stored| self.decoded(array, None, stored)).collect();
         scalar::from_elements(self.builder, &elements).ok_or_else(|| LoweringError::bug("vector without lanes"))
     }
 
@@ -297,7 +297,7 @@ impl<'c> Elemental<'_, 'c> {
     }
 
     /// Registers of what memory holds of so many elements.
-    fn from_stored(&self, array: &ArrayRef<'c>, lanes: Option<u32>, stored: Value<'c>) -> RegisterValue<'c> {
+    fn decoded(&self, array: &ArrayRef<'c>, lanes: Option<u32>, stored: Value<'c>) -> RegisterValue<'c> {
         scalar::from_memory(self.builder, array.element_type, lanes, stored)
     }
 

@@ -36,6 +36,7 @@ use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
 use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
+use crate::moved_bits::MovedBits;
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
@@ -188,7 +189,8 @@ fn choose<'c>(
         return Ok(vec![parallel(mapping, product.cost())]);
     }
     let body = kernel_body(computation, instruction);
-    let body = &*body;
+    let bits = MovedBits::of(&body);
+    let body = bits.as_ref().map_or(&*body, |bits| &bits.computation);
     let rows = Rows::of(context, body);
     let Some(wide) = WideConcatenate::of(body)? else {
         let choice = Choice { in_place, part: None, target };

@@ -36,6 +36,7 @@ use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, AttentionKernel, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_to, pointer_type};
+use crate::moved_bits::MovedBits;
 use crate::parts::{STEPS_PER_FUNCTION, groups};
 use crate::scalar::{self, memory_type};
 use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
@@ -346,7 +347,7 @@ impl<'c> Program<'_, 'c> {
         if lowering_of(instruction) == Lowering::Call {
             return self.library_call(computation, buffers, id, memory);
         }
-        let [inputs, outputs] = kernel_slices(computation, buffers, id);
+        let [mut inputs, mut outputs] = kernel_slices(computation, buffers, id);
         for (operand, [from, to]) in base_copies(computation, buffers, id) {
             self.copy(&computation.get(operand).shape, &from, &to, memory)?;
         }
@@ -355,7 +356,14 @@ impl<'c> Program<'_, 'c> {
             return Ok(());
         }
         let body = kernel_body(computation, instruction);
-        let body = &*body;
+        let bits = MovedBits::of(&body);
+        let body = bits.as_ref().map_or(&*body, |bits| &bits.computation);
+        let shapes = bits.as_ref().map(|bits| [&inputs, &outputs].map(|arrays| bits.shapes(arrays)));
+        if let Some([read, written]) = &shapes {
+            [(&mut inputs, read), (&mut outputs, written)].into_iter().for_each(|(arrays, shapes)| {
+                arrays.iter_mut().zip(shapes).for_each(|(array, shape)| array.0 = shape);
+            });
+        }
         let wide = WideConcatenate::of(body)?;
         let cost_of_loops = cost(self.builder.context(), body);
         let scores = Attention::of_body(body).map(|attention| body.get(attention.scores));
