@@ -55,8 +55,7 @@ impl<'c> ArrayRef<'c> {
 
     /// The same array of small elements as unsigned integers of their width.
     pub fn as_bits(&self) -> Self {
-        let element_type = if self.element_type.byte_width() == 1 { ElementType::U8 } else { ElementType::U16 };
-        ArrayRef { element_type, ..self.clone() }
+        ArrayRef { element_type: scalar::code_type(self.element_type), ..self.clone() }
     }
 
     /// All elements as a memref of one dimension, made in the function's prologue at its first use.

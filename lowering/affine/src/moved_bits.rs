@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use hlo::element_type::{ElementClass, ElementType};
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
@@ -11,6 +11,8 @@ use hlo::ops::constant::ConstantAttributes;
 use hlo::ops::{FusionRole, definition};
 use hlo::shape::{ArrayShape, Shape};
 use passes::assign_buffers::Slice;
+
+use crate::scalar;
 
 /// A computation some types of whose elements it only moves.
 pub(crate) struct MovedBits {
@@ -64,7 +66,7 @@ impl MovedBits {
     /// The shape that an array has for the computation.
     fn shape(&self, shape: &ArrayShape) -> ArrayShape {
         match self.types.contains(&shape.element_type) {
-            true => shape.with_element_type(bits_of(shape.element_type)),
+            true => shape.with_element_type(scalar::code_type(shape.element_type)),
             false => shape.clone(),
         }
     }
@@ -75,20 +77,10 @@ impl MovedBits {
     }
 }
 
-/// The whole numbers that memory holds for elements of a type.
-fn bits_of(element_type: ElementType) -> ElementType {
-    if element_type.byte_width() == 1 { ElementType::U8 } else { ElementType::U16 }
-}
-
 /// The element type of a value that registers hold otherwise than memory does.
 fn coded_type(instruction: &Instruction) -> Option<ElementType> {
     let element_type = instruction.shape.as_array()?.element_type;
-    let is_coded = match element_type.class() {
-        ElementClass::Predicate => true,
-        ElementClass::Float => element_type.byte_width() < 4,
-        _ => false,
-    };
-    is_coded.then_some(element_type)
+    scalar::is_coded(element_type).then_some(element_type)
 }
 
 /// The operands whose elements a result has; `None` for what computes elements.

@@ -360,9 +360,9 @@ impl<'c> Program<'_, 'c> {
         let body = bits.as_ref().map_or(&*body, |bits| &bits.computation);
         let shapes = bits.as_ref().map(|bits| [&inputs, &outputs].map(|arrays| bits.shapes(arrays)));
         if let Some([read, written]) = &shapes {
-            [(&mut inputs, read), (&mut outputs, written)].into_iter().for_each(|(arrays, shapes)| {
-                arrays.iter_mut().zip(shapes).for_each(|(array, shape)| array.0 = shape);
-            });
+            for (array, shape) in inputs.iter_mut().zip(read).chain(outputs.iter_mut().zip(written)) {
+                array.0 = shape;
+            }
         }
         let wide = WideConcatenate::of(body)?;
         let cost_of_loops = cost(self.builder.context(), body);

@@ -42,7 +42,8 @@ mod table;
 mod transcendental;
 
 pub use registers::{
-    constant, from_elements, from_memory, load_type, memory_type, register_type, select, splat, to_memory,
+    code_type, constant, from_elements, from_memory, is_coded, load_type, memory_type, register_type, select, splat,
+    to_memory,
 };
 
 /// One element or a vector of elements in registers.

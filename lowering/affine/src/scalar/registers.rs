@@ -41,6 +41,16 @@ pub fn memory_type<'c>(builder: &OpBuilder<'c>, element_type: ElementType) -> Ty
     }
 }
 
+/// Whether registers hold elements of a type otherwise than memory does, as predicates and small floats.
+pub fn is_coded(element_type: ElementType) -> bool {
+    element_type.class() == ElementClass::Predicate || Format::of(element_type).is_some()
+}
+
+/// The unsigned integers that memory holds for elements of a type that [is coded](is_coded).
+pub fn code_type(element_type: ElementType) -> ElementType {
+    if element_type.byte_width() == 1 { ElementType::U8 } else { ElementType::U16 }
+}
+
 /// Type that a load of `lanes` neighbouring elements yields: a vector of twice the lanes for complex elements, also
 /// for a single one.
 pub fn load_type<'c>(builder: &OpBuilder<'c>, element_type: ElementType, lanes: Option<u32>) -> Type<'c> {
