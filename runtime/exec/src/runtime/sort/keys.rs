@@ -1,5 +1,7 @@
 //! Elements as unsigned integers in the same order.
 
+use std::ops::{BitAnd, BitXor, Not};
+
 use super::SortOrder;
 use crate::runtime::primitive_type;
 
@@ -158,54 +160,93 @@ impl KeyCoder {
     }
 }
 
-/// Turns elements of up to 32 bits into keys and back where a key is the bits but for some that are inverted: in all, or in
-/// negative ones.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WordCoder {
-    pub(super) sign: u32,
-    inverted: u32,
-    inverted_if_negative: u32,
-    /// The bits of infinity, if zeros have one key, and NaNs.
-    pub(super) infinity: Option<u32>,
+/// Unsigned integers, as elements and as the keys of rows that are sorted side by side.
+pub(super) trait Word:
+    Copy + Default + Ord + Into<u64> + Not<Output = Self> + BitXor<Output = Self> + BitAnd<Output = Self>
+{
+    /// The lowest bits.
+    fn truncated(bits: u64) -> Self;
 }
 
-impl WordCoder {
+macro_rules! words {
+    ($($name:ty)*) => {
+        $(impl Word for $name {
+            #[inline(always)]
+            fn truncated(bits: u64) -> Self {
+                bits as Self
+            }
+        })*
+    };
+}
+
+words!(u8 u16 u32 u64);
+
+/// Turns elements into keys and back where a key is the bits but for some that are inverted: in all, or in negative ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WordCoder<W> {
+    pub(super) sign: W,
+    inverted: W,
+    inverted_if_negative: W,
+    /// The bits of infinity, and of the NaN that stands for all, if zeros have one key, and NaNs.
+    special: Option<(W, W)>,
+}
+
+impl WordCoder<u64> {
     /// The same as another coder, if it is of this kind.
     pub(super) fn new(coder: KeyCoder) -> Option<Self> {
-        if coder.bits > 32 || coder.kind == FloatWithoutNegativeZero {
+        if coder.kind == FloatWithoutNegativeZero {
             return None;
         }
         let plain = KeyCoder { canonical: false, ..coder };
-        let inverted = plain.encode(0) as u32;
-        let sign = coder.sign() as u32;
-        let infinity = coder.infinity.filter(|_| coder.canonical).map(|infinity| infinity as u32);
+        let (sign, inverted) = (coder.sign(), plain.encode(0));
         Some(Self {
             sign,
             inverted,
-            inverted_if_negative: plain.encode(coder.sign()) as u32 ^ sign ^ inverted,
-            infinity,
+            inverted_if_negative: plain.encode(sign) ^ sign ^ inverted,
+            special: coder.infinity.filter(|_| coder.canonical).map(|infinity| (infinity, infinity + 1)),
         })
+    }
+
+    /// The same for words as wide as the elements, or wider.
+    pub(super) fn truncated<W: Word>(self) -> WordCoder<W> {
+        WordCoder {
+            sign: W::truncated(self.sign),
+            inverted: W::truncated(self.inverted),
+            inverted_if_negative: W::truncated(self.inverted_if_negative),
+            special: self.special.map(|(infinity, nan)| (W::truncated(infinity), W::truncated(nan))),
+        }
+    }
+}
+
+impl<W: Word> WordCoder<W> {
+    /// The bits of infinity, if zeros have one key, and NaNs.
+    pub(super) fn infinity(self) -> Option<W> {
+        self.special.map(|(infinity, _)| infinity)
+    }
+
+    #[inline(always)]
+    fn inverted_by_sign(self, bits: W) -> W {
+        bits ^ if bits & self.sign == self.sign { self.inverted_if_negative } else { W::default() }
     }
 
     /// The key of an element that is neither a NaN nor -0, or where these are elements as any other.
     #[inline(always)]
-    pub(super) fn encode(self, bits: u32) -> u32 {
-        bits ^ self.inverted ^ if bits & self.sign != 0 { self.inverted_if_negative } else { 0 }
+    pub(super) fn encode(self, bits: W) -> W {
+        self.inverted_by_sign(bits) ^ self.inverted
     }
 
     /// The element with a key of [`Self::encode`].
     #[inline(always)]
-    pub(super) fn decode(self, key: u32) -> u32 {
-        let bits = key ^ self.inverted;
-        bits ^ if bits & self.sign != 0 { self.inverted_if_negative } else { 0 }
+    pub(super) fn decode(self, key: W) -> W {
+        self.inverted_by_sign(key ^ self.inverted)
     }
 
     /// The key of any element.
     #[inline(always)]
-    pub(super) fn encode_canonical(self, bits: u32) -> u32 {
-        let Some(infinity) = self.infinity else { return self.encode(bits) };
+    pub(super) fn encode_canonical(self, bits: W) -> W {
+        let Some((infinity, nan)) = self.special else { return self.encode(bits) };
         let magnitude = bits & !self.sign;
-        let bits = if magnitude == 0 { 0 } else { bits };
-        self.encode(if magnitude > infinity { infinity + 1 } else { bits })
+        let bits = if magnitude == W::default() { magnitude } else { bits };
+        self.encode(if magnitude > infinity { nan } else { bits })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::keys::WordCoder;
+use super::keys::{Word, WordCoder};
 use crate::runtime::tiles::{Square, square_of_sixteen};
 
 /// Rows that are sorted at once.
@@ -14,10 +14,10 @@ const LONGEST: usize = 1024;
 /// Whether so many rows are worth sorting so: comparisons grow faster than the length, and are as many for few rows. Elements of
 /// some `bytes` are alone, or are sorted with their places.
 pub(super) fn pays(count: usize, length: usize, bytes: usize, are_alone: bool) -> bool {
-    // Numbers of 16 bits take two passes of the sort that else is made.
     let (longest, fewest) = match (bytes, are_alone) {
         (4, true) => (LONGEST, 8),
-        (4, false) => (256, 12),
+        (8, true) => (256, 8),
+        // Numbers of 16 bits take two passes of the sort that else is made.
         _ => (512, 12),
     };
     let fewest = if length <= 64 { fewest / 2 } else { fewest };
@@ -26,6 +26,18 @@ pub(super) fn pays(count: usize, length: usize, bytes: usize, are_alone: bool) -
 
 /// One element of each row.
 type Lanes<T> = [T; LANES];
+
+/// The elements at one position of the rows, in cache lines of their own.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Column<W>(Lanes<W>);
+
+#[inline(always)]
+fn flattened<W: Word>(columns: &mut [Column<W>]) -> &mut [W] {
+    const { assert!(size_of::<Column<W>>() == size_of::<Lanes<W>>()) };
+    // SAFETY: columns are lanes and nothing else.
+    unsafe { std::slice::from_raw_parts_mut(columns.as_mut_ptr().cast(), LANES * columns.len()) }
+}
 
 /// Where the rows of a group are.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +55,10 @@ pub(super) struct Group {
 
 /// How to sort a group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task {
+pub(super) struct Task<W> {
     pub(super) group: Group,
-    pub(super) coder: WordCoder,
-    /// Bytes of an element: 1, 2 or 4.
+    pub(super) coder: WordCoder<W>,
+    /// Bytes of an element: those of a word, or 1 or 2.
     pub(super) bytes: usize,
     /// Whether NaN has no place in the order.
     pub(super) refuses_nan: bool,
@@ -68,30 +80,31 @@ pub(super) enum Outcome {
 
 /// Elements of a group, position by position.
 #[derive(Default)]
-pub(super) struct Words {
-    words: Vec<Lanes<u32>>,
-    pairs: Vec<Lanes<u64>>,
+pub(super) struct Words<W> {
+    words: Vec<Column<W>>,
+    /// Where the elements were, in the lowest 16 bits.
+    places: Vec<Column<W>>,
 }
 
-impl Words {
+impl<W: Word> Words<W> {
     pub(super) fn byte_size(&self) -> usize {
-        size_of::<Lanes<u32>>() * self.words.capacity() + size_of::<Lanes<u64>>() * self.pairs.capacity()
+        size_of::<Column<W>>() * (self.words.capacity() + self.places.capacity())
     }
 
     /// Sorts a group.
     ///
     /// # Safety
     /// The group lies in both arrays, and nobody else is at its rows.
-    pub(super) unsafe fn sort(&mut self, task: &Task) -> Outcome {
+    pub(super) unsafe fn sort(&mut self, task: &Task<W>) -> Outcome {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f")]
-        unsafe fn with_avx512(words: &mut Words, task: &Task) -> Outcome {
+        unsafe fn with_avx512<W: Word>(words: &mut Words<W>, task: &Task<W>) -> Outcome {
             // SAFETY: as the caller promises.
             unsafe { words.sort_lanes(task) }
         }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2")]
-        unsafe fn with_avx2(words: &mut Words, task: &Task) -> Outcome {
+        unsafe fn with_avx2<W: Word>(words: &mut Words<W>, task: &Task<W>) -> Outcome {
             // SAFETY: as the caller promises.
             unsafe { words.sort_lanes(task) }
         }
@@ -109,18 +122,18 @@ impl Words {
 
     /// The places of one row's elements in their order.
     pub(super) fn places(&self, group: &Group, lane: usize) -> impl Iterator<Item = u32> {
-        self.words[..group.length].iter().map(move |words| words[lane] & 0xffff)
+        self.places[..group.length].iter().map(move |places| places.0[lane].into() as u32 & 0xffff)
     }
 
     #[inline(always)]
-    unsafe fn sort_lanes(&mut self, task: &Task) -> Outcome {
+    unsafe fn sort_lanes(&mut self, task: &Task<W>) -> Outcome {
         let (group, coder, length) = (&task.group, task.coder, task.group.length);
         // SAFETY: as the caller promises.
         unsafe {
             match task.bytes {
                 1 => self.load::<u8>(task.input, group),
                 2 => self.load::<u16>(task.input.cast(), group),
-                _ => self.load::<u32>(task.input.cast(), group),
+                _ => self.load::<W>(task.input.cast(), group),
             }
         }
         let (has_nan, has_negative_zero) = self.specials(coder, length);
@@ -129,44 +142,42 @@ impl Words {
         }
         let words = &mut self.words[..length];
         let Some(output) = task.output.filter(|_| !has_nan && !has_negative_zero) else {
-            for word in words.as_flattened_mut() {
+            for word in flattened(words) {
                 *word = coder.encode_canonical(*word);
             }
-            // Places are below `LONGEST`.
+            // Places are below `LONGEST`: they fit behind small elements.
             if task.bytes <= 2 {
-                for (place, words) in words.iter_mut().enumerate() {
-                    for word in words {
-                        *word = *word << 16 | place as u32;
+                for (place, words) in (0..).zip(&mut *words) {
+                    for word in &mut words.0 {
+                        *word = W::truncated((*word).into() << 16 | place);
                     }
                 }
                 exchange(words);
+                std::mem::swap(&mut self.words, &mut self.places);
             } else {
-                self.pairs.resize(length, [0; LANES]);
-                for (place, (pairs, words)) in self.pairs.iter_mut().zip(&*words).enumerate() {
-                    for (pair, &key) in pairs.iter_mut().zip(words) {
-                        *pair = u64::from(key) << 32 | place as u64;
+                self.places.resize(length, Default::default());
+                for (place, places) in (0..).zip(&mut self.places) {
+                    for to in &mut places.0 {
+                        *to = W::truncated(place);
                     }
                 }
-                exchange(&mut self.pairs);
-                for (word, &pair) in words.as_flattened_mut().iter_mut().zip(self.pairs.as_flattened()) {
-                    *word = pair as u32;
-                }
+                exchange_with_places(words, &mut self.places);
             }
             return Outcome::Places;
         };
-        for word in words.as_flattened_mut() {
+        for word in flattened(words) {
             *word = coder.encode(*word);
         }
         exchange(words);
-        for word in words.as_flattened_mut() {
+        for word in flattened(words) {
             *word = coder.decode(*word);
         }
         // SAFETY: as the caller promises.
         unsafe {
             match task.bytes {
-                1 => self.store(output, group, |word| word as u8),
-                2 => self.store(output.cast(), group, |word| word as u16),
-                _ => self.store(output.cast(), group, |word| word),
+                1 => self.store::<u8>(output, group),
+                2 => self.store::<u16>(output.cast(), group),
+                _ => self.store::<W>(output.cast(), group),
             }
         }
         Outcome::Written
@@ -174,11 +185,11 @@ impl Words {
 
     /// Whether there is a NaN, and whether a -0, if these are not elements as any other.
     #[inline(always)]
-    fn specials(&self, coder: WordCoder, length: usize) -> (bool, bool) {
-        let Some(infinity) = coder.infinity else { return (false, false) };
-        let (mut largest, mut negative_zeros) = ([0; LANES], [false; LANES]);
+    fn specials(&self, coder: WordCoder<W>, length: usize) -> (bool, bool) {
+        let Some(infinity) = coder.infinity() else { return (false, false) };
+        let (mut largest, mut negative_zeros) = ([W::default(); LANES], [false; LANES]);
         for words in &self.words[..length] {
-            for (lane, &bits) in words.iter().enumerate() {
+            for (lane, &bits) in words.0.iter().enumerate() {
                 largest[lane] = largest[lane].max(bits & !coder.sign);
                 negative_zeros[lane] |= bits == coder.sign;
             }
@@ -187,9 +198,10 @@ impl Words {
     }
 
     #[inline(always)]
-    unsafe fn load<T: Copy + Into<u32>>(&mut self, input: *const T, group: &Group) {
+    unsafe fn load<T: Word>(&mut self, input: *const T, group: &Group) {
+        let widened = |element: T| W::truncated(element.into());
         // Squares are written whole.
-        self.words.resize(group.length.max(LANES), [0; LANES]);
+        self.words.resize(group.length.max(LANES), Default::default());
         // SAFETY: elements of the group's rows, and of squares that lie in the array.
         unsafe {
             if let Some(transpose) = group.square::<T>() {
@@ -202,17 +214,18 @@ impl Words {
             }
             for (position, words) in self.words[..group.length].iter_mut().enumerate() {
                 let offset = position * group.step;
-                *words = if group.is_side_by_side() {
-                    input.add(group.firsts[0] + offset).cast::<Lanes<T>>().read_unaligned().map(Into::into)
+                words.0 = if group.is_side_by_side() {
+                    input.add(group.firsts[0] + offset).cast::<Lanes<T>>().read_unaligned().map(widened)
                 } else {
-                    group.firsts.map(|first| input.add(first + offset).read_unaligned().into())
+                    group.firsts.map(|first| widened(input.add(first + offset).read_unaligned()))
                 };
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn store<T: Copy>(&self, output: *mut T, group: &Group, narrow: impl Fn(u32) -> T) {
+    unsafe fn store<T: Word>(&self, output: *mut T, group: &Group) {
+        let narrow = |word: W| T::truncated(word.into());
         let words = &self.words[..group.length];
         // SAFETY: elements of the group's rows.
         unsafe {
@@ -239,12 +252,12 @@ impl Words {
             } else if group.is_side_by_side() {
                 for (position, words) in words.iter().enumerate() {
                     let to = output.add(group.firsts[0] + position * group.step).cast::<Lanes<T>>();
-                    to.write_unaligned(words.map(&narrow));
+                    to.write_unaligned(words.0.map(narrow));
                 }
             } else {
                 for (lane, &first) in group.firsts[..group.count].iter().enumerate() {
                     for (position, words) in words.iter().enumerate() {
-                        output.add(first + position * group.step).write_unaligned(narrow(words[lane]));
+                        output.add(first + position * group.step).write_unaligned(narrow(words.0[lane]));
                     }
                 }
             }
@@ -252,8 +265,8 @@ impl Words {
     }
 }
 
-/// Bytes of one position of a group.
-const WORDS: isize = size_of::<Lanes<u32>>() as isize;
+/// Bytes of one position of a group whose words have 32 bits.
+const WORDS: isize = size_of::<Column<u32>>() as isize;
 
 impl Group {
     /// Whether neighbours are of different rows.
@@ -316,13 +329,31 @@ fn add_merge(first: usize, count: usize, step: usize, pairs: &mut Vec<(u16, u16)
 
 /// Sorts each lane.
 #[inline(always)]
-fn exchange<T: Ord + Copy>(keys: &mut [Lanes<T>]) {
+fn exchange<W: Ord + Copy>(keys: &mut [Column<W>]) {
     for &(first, second) in network(keys.len()) {
         let (first, second) = (usize::from(first), usize::from(second));
-        let (a, b) = (keys[first], keys[second]);
+        let (a, b) = (keys[first].0, keys[second].0);
         for lane in 0..LANES {
-            keys[first][lane] = a[lane].min(b[lane]);
-            keys[second][lane] = a[lane].max(b[lane]);
+            keys[first].0[lane] = a[lane].min(b[lane]);
+            keys[second].0[lane] = a[lane].max(b[lane]);
+        }
+    }
+}
+
+/// The same where each key has a place, which also decides between equal keys.
+#[inline(always)]
+fn exchange_with_places<W: Ord + Copy>(keys: &mut [Column<W>], places: &mut [Column<W>]) {
+    for &(first, second) in network(keys.len()) {
+        let (first, second) = (usize::from(first), usize::from(second));
+        let (a, b) = (keys[first].0, keys[second].0);
+        let (place_of_a, place_of_b) = (places[first].0, places[second].0);
+        for lane in 0..LANES {
+            let is_before = place_of_a[lane] < place_of_b[lane];
+            let is_in_order = (a[lane] < b[lane]) | (a[lane] == b[lane]) & is_before;
+            keys[first].0[lane] = a[lane].min(b[lane]);
+            keys[second].0[lane] = a[lane].max(b[lane]);
+            places[first].0[lane] = if is_in_order { place_of_a[lane] } else { place_of_b[lane] };
+            places[second].0[lane] = if is_in_order { place_of_b[lane] } else { place_of_a[lane] };
         }
     }
 }

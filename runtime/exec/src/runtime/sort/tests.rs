@@ -46,6 +46,11 @@ unsafe extern "C" fn f32_less(elements: *const *const u8) -> u8 {
     unsafe { ((*elements).cast::<f32>().read() < (*elements.add(1)).cast::<f32>().read()).into() }
 }
 
+unsafe extern "C" fn f64_less(elements: *const *const u8) -> u8 {
+    // SAFETY: called with two floats.
+    unsafe { ((*elements).cast::<f64>().read() < (*elements.add(1)).cast::<f64>().read()).into() }
+}
+
 /// The upper bits of a `bool` that compiled code returns are not defined.
 unsafe extern "C" fn f32_total_greater(elements: *const *const u8) -> u8 {
     // SAFETY: called with two floats.
@@ -156,12 +161,33 @@ fn canonical_order_puts_all_nans_last_and_keeps_their_bits() {
     assert_eq!(bits(&output), bits(&expected));
 }
 
+/// An array sorted alone, in place, and beside its places, with these.
+fn sorted<T: Copy + Default>(
+    context: &RunContext,
+    (dimensions, order): ([usize; 3], SortOrder),
+    (key_type, less): (i64, Comparator),
+    input: &[T],
+) -> (Vec<T>, Vec<T>, Vec<u16>) {
+    let bytes = size_of::<T>() as i64;
+    let (mut alone, mut values, mut places) = (input.to_vec(), vec![T::default(); input.len()], vec![0; input.len()]);
+    let indices: Vec<u16> = (0..input.len()).map(|index| index as u16).collect();
+    let address: *mut u8 = alone.as_mut_ptr().cast();
+    let one = describe(dimensions, order, key_type, [bytes]);
+    run(context, &one, Some(less), [address.cast_const()], [address]);
+    let two = describe(dimensions, order, key_type, [bytes, 2]);
+    let inputs = [input.as_ptr().cast(), indices.as_ptr().cast()];
+    run(context, &two, Some(less), inputs, [values.as_mut_ptr().cast(), places.as_mut_ptr().cast()]);
+    (alone, values, places)
+}
+
 /// Rows of all lengths around those that are sorted side by side, among them zeros of both signs and NaNs.
 #[test]
 fn many_short_rows() {
     let threads = ThreadPool::new(2).unwrap();
     let context = RunContext::new(Some(&threads));
-    for (count, length) in (2..40).map(|length| (37, length)).chain([(3, 9), (4, 9), (16, 64), (21, 255), (5, 257)]) {
+    for (count, length) in
+        (2..40).map(|length| (37, length)).chain([(3, 9), (4, 9), (16, 64), (21, 255), (5, 257), (12, 512)])
+    {
         let rare: Vec<f32> =
             random(count * length, length as u32).iter().map(|value| (value / 100.0).floor()).collect();
         let mut special = rare.clone();
@@ -176,15 +202,10 @@ fn many_short_rows() {
                 .flat_map(|order| [[count, length, 1], [1, length, count]].map(|dimensions| (order, dimensions)))
             {
                 let [outer, length, inner] = dimensions;
-                let (mut alone, mut values, mut places) =
-                    (input.clone(), vec![0f32; input.len()], vec![0u16; input.len()]);
-                let indices: Vec<u16> = (0..input.len()).map(|index| index as u16).collect();
-                let address: *mut u8 = alone.as_mut_ptr().cast();
-                let one = describe(dimensions, order, primitive_type::F32, [4]);
-                run(&context, &one, Some(f32_less), [address.cast_const()], [address]);
-                let two = describe(dimensions, order, primitive_type::F32, [4, 2]);
-                let inputs = [input.as_ptr().cast(), indices.as_ptr().cast()];
-                run(&context, &two, Some(f32_less), inputs, [values.as_mut_ptr().cast(), places.as_mut_ptr().cast()]);
+                let sort = (dimensions, order);
+                let (alone, values, places) = sorted(&context, sort, (primitive_type::F32, f32_less), &input);
+                let wide_input: Vec<f64> = input.iter().copied().map(f64::from).collect();
+                let wide = sorted(&context, sort, (primitive_type::F64, f64_less), &wide_input);
                 let place = |row: usize, position: usize| (row / inner * length + position) * inner + row % inner;
                 for row in 0..outer * inner {
                     let mut expected: Vec<usize> = (0..length).map(|position| place(row, position)).collect();
@@ -201,6 +222,9 @@ fn many_short_rows() {
                         assert_eq!(alone[found].to_bits(), input[element].to_bits(), "{order:?} {dimensions:?}");
                         assert_eq!(values[found].to_bits(), input[element].to_bits(), "{order:?} {dimensions:?}");
                         assert_eq!(usize::from(places[found]), element, "{order:?} {dimensions:?}");
+                        assert_eq!(wide.0[found].to_bits(), wide_input[element].to_bits(), "{order:?} {dimensions:?}");
+                        assert_eq!(wide.1[found].to_bits(), wide_input[element].to_bits(), "{order:?} {dimensions:?}");
+                        assert_eq!(usize::from(wide.2[found]), element, "{order:?} {dimensions:?}");
                     }
                 }
             }
