@@ -45,7 +45,7 @@ const MOST_LANES: usize = 16;
 fn span_of(offsets: &[i64], element_type: ElementType, registers: i64) -> Option<Interval> {
     let (lower, upper) = (*offsets.iter().min()?, *offsets.iter().max()?);
     let most = match element_type.bit_width() {
-        32.. => offsets.len() as i64,
+        32.. => registers.min(2) * offsets.len() as i64,
         _ => registers * elements_of_register(offsets, element_type),
     };
     (1..most).contains(&(upper - lower)).then(|| Interval::new(lower, upper))

@@ -437,6 +437,12 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
     }
 
     fn kept_inside(&mut self, expr: Expr<'c>, bounds: Interval) -> Result<Expr<'c>> {
+        if self.scope.uses_lane(expr)
+            && let Some(by_lane) = self.scope.lane_constants(expr)
+        {
+            let inside = by_lane.into_iter().map(|value| value.clamp(bounds.lower, bounds.upper)).collect();
+            return Ok(self.scope.add_constants(inside));
+        }
         let clamped = self.clamped(expr, bounds)?;
         let binding = clamped.as_variable().and_then(|variable| self.scope.binding(variable));
         match binding {

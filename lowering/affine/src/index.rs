@@ -308,6 +308,11 @@ impl<'c> LaneCode<'_, 'c> {
                     let steps: Vec<i64> = (0..i64::from(self.lanes)).map(|lane| lane * factor).collect();
                     return Ok(builder.constant_integers(self.element, &steps));
                 }
+                Some(Binding::Constants) => {
+                    let by_lane = self.scope.constants(variable).unwrap_or_default();
+                    let values: Vec<i64> = by_lane.iter().map(|value| value * factor).collect();
+                    return Ok(builder.constant_integers(self.element, &values));
+                }
                 Some(Binding::Lanes(value)) => return Ok(self.times(self.resized(value), factor)),
                 binding => return Err(no_index(variable, binding)),
             },

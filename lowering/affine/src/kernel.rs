@@ -358,7 +358,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
             });
         }
         match dimension.kind {
-            WorkKind::Sequential | WorkKind::Parallel => {
+            WorkKind::Sequential | WorkKind::Parallel | WorkKind::Crossed => {
                 // Iterations are counted by piece.
                 let is_one = self.range_of(outer.len()).is_none() && self.is_padding(emitter, outer)?;
                 let pieces: Vec<_> = match is_one {
@@ -496,6 +496,39 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         count < MOST_WRITTEN_OUT && emitter.computation.instructions.len() <= INSTRUCTIONS_WRITTEN_OUT
     }
 
+    fn is_crossed(&self, dimension: usize) -> bool {
+        self.mapping.dimensions.get(dimension).is_some_and(|own| own.kind == WorkKind::Crossed)
+    }
+
+    /// The vectors that go through as many short rows as lanes, one after another from a row on.
+    fn crossing_vectors(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        outer: &[Expr<'c>],
+        start: Expr<'c>,
+        body: &mut Body<'_, 'a, 'c>,
+    ) -> Result<()> {
+        let lanes = self.mapping.dimensions[outer.len()].lanes;
+        let size = self.mapping.bounds(outer.len() + 1).upper + 1;
+        // Of rows, here.
+        let skipped = i64::from(emitter.skipped_lanes) * size;
+        for first in (0..size).map(|number| number * i64::from(lanes)) {
+            let own_skipped = (skipped - first).clamp(0, lanes.into()) as u32;
+            if own_skipped == lanes {
+                continue;
+            }
+            let rows_skipped = std::mem::replace(&mut emitter.skipped_lanes, own_skipped);
+            let result = emitter.nested(|emitter| {
+                let place = emitter.scope.add_lanes(lanes) + first;
+                let item = [outer, &[start + place.floordiv(size), place.modulo(size)]].concat();
+                body(emitter, &[item_index(emitter, self.mapping, &item)])
+            });
+            emitter.skipped_lanes = rows_skipped;
+            result?;
+        }
+        Ok(())
+    }
+
     /// Vectors of consecutive items over a piece of a dimension, or rows of squares of them.
     fn vectors(
         &self,
@@ -511,6 +544,9 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         let (count, rest) = (extent / width, extent % width);
         let has_vectors_inside = self.mapping.dimensions[outer.len() + 1..].iter().any(|inner| inner.lanes > 1);
         let mut vector = |emitter: &mut Elemental<'a, 'c>, start: Expr<'c>| {
+            if self.is_crossed(outer.len() + 1) {
+                return self.crossing_vectors(emitter, outer, start, body);
+            }
             emitter.nested(|emitter| {
                 if has_vectors_inside {
                     // Rows of squares: each is emitted by itself, once the lanes are known.

@@ -6,6 +6,7 @@
 //! the kernel writes over what it reads, stores only its own lanes). Reductions along long rows vectorise inside instead. What
 //! belongs to a row as a whole is computed before its elements, for a block of rows that the first cache holds.
 
+mod crossed;
 mod lanes;
 mod squares;
 
@@ -45,6 +46,7 @@ use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
 use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
+use crossed::crossing_lanes;
 use lanes::{STEPS_OF_THREADS, lanes_of_loop, register_bits, vector_lanes};
 use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
@@ -306,6 +308,7 @@ fn loops_over_elements<'c>(
     let mut narrow_loop = None;
     let mut reads_neighbours = true;
     let mut scan_lanes = 1;
+    let mut crossing = None;
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
             let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
@@ -329,6 +332,13 @@ fn loops_over_elements<'c>(
             }
             let (mut loops, mut vector_loop) =
                 plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
+            if choice.part.is_none() && rows.is_none() && !is_update {
+                crossing = crossing_lanes(computation, &loops, &groups, &traced, lanes);
+            }
+            if let (Some(_), [.., row]) = (crossing, &mut loops[..]) {
+                row.cuts.clear();
+                vector_loop = None;
+            }
             let variable = vector_loop.and_then(|number| traced.variables[groups[number].1 - 1].as_variable());
             if let Some(variable) = variable {
                 let along = traced.found.accesses_along(&traced.scope, variable);
@@ -364,9 +374,10 @@ fn loops_over_elements<'c>(
     let lanes_of = |number: usize| {
         lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target)
     };
-    let vectors: Vec<(usize, u32)> = match squares {
-        Some(squares) => squares.to_vec(),
-        None => vector_loop.map(|number| (number, lanes_of(number))).into_iter().collect(),
+    let vectors: Vec<(usize, u32)> = match (squares, crossing) {
+        (Some(squares), _) => squares.to_vec(),
+        (None, Some(lanes)) => vec![(loops.len() - 2, lanes)],
+        (None, None) => vector_loop.map(|number| (number, lanes_of(number))).into_iter().collect(),
     };
     let row_work = rows.map(|Rows { rank, steps, .. }| {
         let mut covered = 0;
@@ -378,10 +389,13 @@ fn loops_over_elements<'c>(
         RowWork { dimensions: dimensions.count(), rank, block: rows_of_block(computation, &sizes[..rank]), steps }
     });
     let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes, scan_lanes)), &vectors, (lanes, overlap));
-    let mapping = match narrow_loop {
+    let mut mapping = match narrow_loop {
         Some(number) => moved_inside(context, mapping, number),
         None => mapping,
     };
+    if let (Some(_), Some(row)) = (crossing, mapping.dimensions.last_mut()) {
+        row.kind = WorkKind::Crossed;
+    }
     Ok(WorkMapping { rows: row_work, ..mapping })
 }
 

@@ -19,6 +19,8 @@ pub enum Binding<'c> {
     Index(Value<'c>),
     /// A vector of integers, one for each lane.
     Lanes(Value<'c>),
+    /// A known integer for each lane.
+    Constants,
     /// The number of the lane.
     Lane,
     /// Nothing: only the simplifier sees the variable, while a fusion is traced.
@@ -51,9 +53,10 @@ pub struct Scope<'c> {
     lane: Option<(Var, u32)>,
 }
 
-#[derive(Clone, Copy)]
 struct ScopeVariable<'c> {
     binding: Binding<'c>,
+    /// Of [`Binding::Constants`].
+    by_lane: Vec<i64>,
     /// The expression that the variable stands for.
     meaning: Option<Expr<'c>>,
     /// The expression that the variable is wherever anyone reads what is there.
@@ -79,7 +82,7 @@ impl<'c> Scope<'c> {
 
     fn add(&mut self, bounds: Interval, binding: Binding<'c>, meaning: Option<Expr<'c>>) -> Expr<'c> {
         self.map.push_dim(Variable::new(bounds));
-        self.variables.push(ScopeVariable { binding, meaning, unless_unread: None });
+        self.variables.push(ScopeVariable { binding, by_lane: Vec::new(), meaning, unless_unread: None });
         Expr::dim(self.context, self.variables.len() - 1)
     }
 
@@ -95,6 +98,28 @@ impl<'c> Scope<'c> {
             own.unless_unread = Some(expr);
         }
         variable
+    }
+
+    /// Adds a variable that is a known integer for each lane.
+    pub fn add_constants(&mut self, by_lane: Vec<i64>) -> Expr<'c> {
+        let [lower, upper] = [by_lane.iter().min(), by_lane.iter().max()].map(|own| own.copied().unwrap_or_default());
+        let variable = self.add(Interval::new(lower, upper), Binding::Constants, None);
+        if let Some(own) = self.variables.last_mut() {
+            own.by_lane = by_lane;
+        }
+        variable
+    }
+
+    /// The integers of a variable with one for each lane.
+    pub fn constants(&self, variable: Var) -> Option<&[i64]> {
+        let Var::Dim(position) = variable else { return None };
+        let own = self.variables.get(position as usize)?;
+        (own.binding == Binding::Constants).then_some(&own.by_lane)
+    }
+
+    /// What the lanes' values of an expression are, where these are constants.
+    pub fn lane_constants(&self, expr: Expr<'c>) -> Option<Vec<i64>> {
+        (0..self.lanes()?).map(|lane| self.at_lane(expr, lane).as_constant()).collect()
     }
 
     /// What an expression is in the lanes whose elements are needed, as far as that is no large one: each step of a chain of
@@ -225,13 +250,19 @@ impl<'c> Scope<'c> {
 
     /// Whether the expression differs between lanes.
     pub fn uses_lane(&self, expr: Expr<'c>) -> bool {
-        self.lane.is_some_and(|(lane, _)| expr.uses(lane) || self.uses_vector(expr))
+        self.lane.is_some_and(|(lane, _)| expr.uses(lane) || self.uses_vector(expr) || self.uses_constants(expr))
     }
 
     /// Whether a variable of the expression is a vector.
     fn uses_vector(&self, expr: Expr<'c>) -> bool {
         let mut found = false;
         expr.visit_variables(&mut |variable| found |= matches!(self.binding(variable), Some(Binding::Lanes(_))));
+        found
+    }
+
+    fn uses_constants(&self, expr: Expr<'c>) -> bool {
+        let mut found = false;
+        expr.visit_variables(&mut |variable| found |= self.constants(variable).is_some());
         found
     }
 
@@ -260,14 +291,17 @@ impl<'c> Scope<'c> {
     /// The expression in lane `lane`.
     pub fn at_lane(&self, expr: Expr<'c>, lane: u32) -> Expr<'c> {
         let Some((variable, _)) = self.lane else { return expr };
-        let replaced = expr.substitute(&|v| (v == variable).then(|| self.constant(i64::from(lane))));
+        let value = |own| {
+            if own == variable { Some(i64::from(lane)) } else { self.constants(own)?.get(lane as usize).copied() }
+        };
+        let replaced = expr.substitute(&|own| value(own).map(|value| self.constant(value)));
         self.simplify(replaced)
     }
 
     /// How the value of a (simplified) expression differs between lanes.
     pub fn lane_access(&self, expr: Expr<'c>) -> LaneAccess {
         let Some((variable, _)) = self.lane else { return LaneAccess::Uniform };
-        if self.uses_vector(expr) {
+        if self.uses_vector(expr) || self.uses_constants(expr) {
             return LaneAccess::Irregular;
         }
         if !expr.uses(variable) {

@@ -141,6 +141,10 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         }
         let kind_of = |number: usize| mapping.dimensions.get(number).map(|dimension| dimension.kind);
         let outer = number.checked_sub(1).and_then(kind_of);
+        let is_in_vectors = |number: usize| {
+            let around = number.checked_sub(1).and_then(|number| mapping.dimensions.get(number));
+            around.is_some_and(|own| own.lanes > 1 && matches!(own.kind, WorkKind::Sequential | WorkKind::Parallel))
+        };
         match dimension.kind {
             WorkKind::Tile => {
                 let count = mapping.dimensions.len();
@@ -188,10 +192,16 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
             WorkKind::Threads if dimension.lanes > 1 && mapping.dimensions.len() > 1 => {
                 return Err("has vectors of threads beside other dimensions");
             }
-            WorkKind::Scan | WorkKind::Threads if !dimension.cuts.is_empty() => {
-                return Err("has cuts along a scan or threads");
+            WorkKind::Crossed
+                if number + 1 != mapping.dimensions.len() || dimension.lanes > 1 || !is_in_vectors(number) =>
+            {
+                return Err("crosses what is not the last dimension inside of one of vectors");
             }
-            WorkKind::Sequential | WorkKind::Parallel | WorkKind::Scan | WorkKind::Threads => {}
+            WorkKind::Crossed if bounds.lower != 0 => return Err("crosses a part of a row"),
+            WorkKind::Scan | WorkKind::Threads | WorkKind::Crossed if !dimension.cuts.is_empty() => {
+                return Err("has cuts along a scan, threads or what is crossed");
+            }
+            WorkKind::Sequential | WorkKind::Parallel | WorkKind::Scan | WorkKind::Threads | WorkKind::Crossed => {}
         }
     }
     if let Some(rows) = &mapping.rows {

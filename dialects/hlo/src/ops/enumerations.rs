@@ -265,6 +265,8 @@ words! {
         Parallel = "parallel",
         /// One thread; each position takes over what the one before it has accumulated.
         Scan = "scan",
+        /// One thread; the vectors of the dimension around it go through its few positions, and on to the next of that one.
+        Crossed = "crossed",
         /// Threads of a GPU, one a position.
         Threads = "threads",
         /// Threads of a GPU that compute an element together, or of a block inside of tiles.
