@@ -14,7 +14,7 @@ pub struct WorkDimension {
     /// block, or the teams, of [`WorkKind::Scan`] the elements that each thread of a team takes at once.
     pub tile: i64,
     /// Positions that are taken at once, as the lanes of a vector; around such a dimension, as the rows of a square, of which
-    /// memory has the columns together, or of two squares.
+    /// memory has the columns together, or of two squares, or as the rows that vectors cross.
     pub lanes: u32,
     /// Positions at which a loop ends and another one begins, so that conditions are known in each.
     pub cuts: Vec<i64>,

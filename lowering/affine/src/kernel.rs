@@ -500,7 +500,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         self.mapping.dimensions.get(dimension).is_some_and(|own| own.kind == WorkKind::Crossed)
     }
 
-    /// The vectors that go through as many short rows as lanes, one after another from a row on.
+    /// The vectors that go through a few short rows, one after another from a row on.
     fn crossing_vectors(
         &self,
         emitter: &mut Elemental<'a, 'c>,
@@ -508,11 +508,11 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         start: Expr<'c>,
         body: &mut Body<'_, 'a, 'c>,
     ) -> Result<()> {
-        let lanes = self.mapping.dimensions[outer.len()].lanes;
+        let [rows, lanes] = [0, 1].map(|inner| self.mapping.dimensions[outer.len() + inner].lanes);
         let size = self.mapping.bounds(outer.len() + 1).upper + 1;
         // Of rows, here.
         let skipped = i64::from(emitter.skipped_lanes) * size;
-        for first in (0..size).map(|number| number * i64::from(lanes)) {
+        for first in (0..i64::from(rows) * size).step_by(lanes as usize) {
             let own_skipped = (skipped - first).clamp(0, lanes.into()) as u32;
             if own_skipped == lanes {
                 continue;

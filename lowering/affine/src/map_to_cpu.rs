@@ -46,7 +46,7 @@ use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
 use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
-use crossed::crossing_lanes;
+use crossed::{Crossing, crossing};
 use lanes::{STEPS_OF_THREADS, lanes_of_loop, register_bits, vector_lanes};
 use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
@@ -308,7 +308,7 @@ fn loops_over_elements<'c>(
     let mut narrow_loop = None;
     let mut reads_neighbours = true;
     let mut scan_lanes = 1;
-    let mut crossing = None;
+    let mut crossed = None;
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
             let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
@@ -333,9 +333,9 @@ fn loops_over_elements<'c>(
             let (mut loops, mut vector_loop) =
                 plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
             if choice.part.is_none() && rows.is_none() && !is_update {
-                crossing = crossing_lanes(computation, &loops, &groups, &traced, lanes);
+                crossed = crossing(computation, &loops, &groups, &traced, (lanes, choice.in_place));
             }
-            if let (Some(_), [.., row]) = (crossing, &mut loops[..]) {
+            if let (Some(_), [.., row]) = (crossed, &mut loops[..]) {
                 row.cuts.clear();
                 vector_loop = None;
             }
@@ -374,9 +374,9 @@ fn loops_over_elements<'c>(
     let lanes_of = |number: usize| {
         lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target)
     };
-    let vectors: Vec<(usize, u32)> = match (squares, crossing) {
+    let vectors: Vec<(usize, u32)> = match (squares, crossed) {
         (Some(squares), _) => squares.to_vec(),
-        (None, Some(lanes)) => vec![(loops.len() - 2, lanes)],
+        (None, Some(Crossing { rows, lanes })) => vec![(loops.len() - 2, rows), (loops.len() - 1, lanes)],
         (None, None) => vector_loop.map(|number| (number, lanes_of(number))).into_iter().collect(),
     };
     let row_work = rows.map(|Rows { rank, steps, .. }| {
@@ -393,7 +393,7 @@ fn loops_over_elements<'c>(
         Some(number) => moved_inside(context, mapping, number),
         None => mapping,
     };
-    if let (Some(_), Some(row)) = (crossing, mapping.dimensions.last_mut()) {
+    if let (Some(_), Some(row)) = (crossed, mapping.dimensions.last_mut()) {
         row.kind = WorkKind::Crossed;
     }
     Ok(WorkMapping { rows: row_work, ..mapping })

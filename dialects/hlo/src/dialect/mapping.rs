@@ -128,6 +128,7 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         (_, None, _) => {}
         // Squares, or two of them one below the other.
         (Some(rows), Some(columns), None) if rows == columns || rows == 2 * columns => {}
+        (Some(_), Some(_), None) if mapping.dimensions.last().is_some_and(|own| own.kind == WorkKind::Crossed) => {}
         _ => return Err("has vectors along several dimensions that are no squares"),
     }
     for (number, dimension) in mapping.dimensions.iter().enumerate() {
@@ -141,10 +142,10 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         }
         let kind_of = |number: usize| mapping.dimensions.get(number).map(|dimension| dimension.kind);
         let outer = number.checked_sub(1).and_then(kind_of);
-        let is_in_vectors = |number: usize| {
-            let around = number.checked_sub(1).and_then(|number| mapping.dimensions.get(number));
-            around.is_some_and(|own| own.lanes > 1 && matches!(own.kind, WorkKind::Sequential | WorkKind::Parallel))
-        };
+        let around = number.checked_sub(1).and_then(|number| mapping.dimensions.get(number));
+        let rows = around.map_or(1, |own| own.lanes);
+        let goes_by_rows = rows > 1 && matches!(outer, Some(WorkKind::Sequential | WorkKind::Parallel));
+        let is_of_vectors = (bounds.upper + 1) * i64::from(rows) % i64::from(dimension.lanes) == 0;
         match dimension.kind {
             WorkKind::Tile => {
                 let count = mapping.dimensions.len();
@@ -192,12 +193,12 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
             WorkKind::Threads if dimension.lanes > 1 && mapping.dimensions.len() > 1 => {
                 return Err("has vectors of threads beside other dimensions");
             }
-            WorkKind::Crossed
-                if number + 1 != mapping.dimensions.len() || dimension.lanes > 1 || !is_in_vectors(number) =>
-            {
-                return Err("crosses what is not the last dimension inside of one of vectors");
+            WorkKind::Crossed if number + 1 != mapping.dimensions.len() || !goes_by_rows => {
+                return Err("crosses what is not the last dimension, inside of one that goes by several rows");
             }
-            WorkKind::Crossed if bounds.lower != 0 => return Err("crosses a part of a row"),
+            WorkKind::Crossed if bounds.lower != 0 || !is_of_vectors => {
+                return Err("crosses rows that are no whole number of vectors");
+            }
             WorkKind::Scan | WorkKind::Threads | WorkKind::Crossed if !dimension.cuts.is_empty() => {
                 return Err("has cuts along a scan, threads or what is crossed");
             }

@@ -265,7 +265,7 @@ words! {
         Parallel = "parallel",
         /// One thread; each position takes over what the one before it has accumulated.
         Scan = "scan",
-        /// One thread; the vectors of the dimension around it go through its few positions, and on to the next of that one.
+        /// One thread, whose vectors go through its few positions, and on to the next ones of the dimension around it.
         Crossed = "crossed",
         /// Threads of a GPU, one a position.
         Threads = "threads",

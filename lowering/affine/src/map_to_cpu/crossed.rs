@@ -1,8 +1,12 @@
-//! Rows that are shorter than a vector, which vectors go through one after another, as they are in memory.
+//! Rows that are no whole number of vectors, through which vectors go one after another, as they are in memory.
+//!
+//! Of as few rows as are a whole number of vectors each vector has its own code: the places of its lanes in the rows are known, so
+//! that what it reads is some vectors and a shuffle, and what conditions choose a blend.
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
-use indexing::Var;
+use indexing::{Var, ceil_div};
+use passes::fuse::is_function;
 
 use super::Loop;
 use super::lanes::register_bits;
@@ -14,26 +18,49 @@ use crate::traced::Traced;
 /// Bytes that a shuffle of small elements takes at once on every processor.
 const BYTES_OF_SHUFFLE: u32 = 16;
 
-/// Instructions up to which the vectors of a few rows, each of which has code of its own, are written out, of all vectors.
+/// Instructions up to which the vectors of a few rows, each of which has code of its own, are written out, of all vectors; and those
+/// that a function counts as.
 const MOST_INSTRUCTIONS: i64 = 256;
+const INSTRUCTIONS_OF_FUNCTION: i64 = 16;
 
-/// Lanes of the vectors that go through the rows of the last loop, if they are short and all that is read for a vector is near.
-pub(super) fn crossing_lanes(
+/// Vectors of the longest rows.
+const MOST_VECTORS: i64 = 4;
+
+/// Of vectors that go along rows one in so many is to be saved, at least.
+const VECTORS_FOR_ONE: i64 = 5;
+
+/// How vectors go through rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crossing {
+    /// Rows that are a whole number of vectors.
+    pub(super) rows: u32,
+    pub(super) lanes: u32,
+}
+
+/// How vectors go through the rows of the last loop, if they are short and all that is read for a vector is near; `in_place` says
+/// whether what vectors along a row share would be read just after it was written.
+pub(super) fn crossing(
     computation: &Computation,
     loops: &[Loop],
     groups: &[(usize, usize)],
     traced: &Traced<'_>,
-    lanes: u32,
-) -> Option<u32> {
+    (lanes, in_place): (u32, bool),
+) -> Option<Crossing> {
     let [.., rows, row] = loops else { return None };
     let &[.., (_, end), (last, _)] = groups else { return None };
     let &[size] = &row.sizes[..] else { return None };
     let bits = register_bits(computation);
     let lanes = if bits < 32 { lanes.max(8 * BYTES_OF_SHUFFLE / bits) } else { lanes };
     // A register holds fewer complex numbers than lanes.
-    let parts = if has_complex(computation) { 2 } else { 1 };
-    let is_short = (2..i64::from(lanes) / parts).contains(&size) && rows.is_as_long_as(lanes);
-    let is_little = size * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS;
+    let width = i64::from(if has_complex(computation) { lanes / 2 } else { lanes });
+    let vectors_along = ceil_div(size, width);
+    let saves = VECTORS_FOR_ONE * (vectors_along * width - size) >= vectors_along * width || in_place;
+    let is_short = size >= 2 && size < MOST_VECTORS * width && size % width != 0 && (size < width || saves);
+    let together = 1 << (size | i64::from(lanes)).trailing_zeros();
+    let crossing = Crossing { rows: lanes / together, lanes };
+    let work: i64 =
+        computation.instructions.iter().map(|own| if is_function(own) { INSTRUCTIONS_OF_FUNCTION } else { 1 }).sum();
+    let is_little = size / i64::from(together) * work <= MOST_INSTRUCTIONS && rows.is_as_long_as(lanes);
     let is_open = !traced.found.lookups.is_empty() || !traced.found.window_conditions.is_empty();
     let is_taken = |own: &Instruction| own.kind == OpKind::ReduceWindow || !combines(own);
     if !is_short || !is_little || is_open || !computation.instructions.iter().all(is_taken) {
@@ -47,7 +74,7 @@ pub(super) fn crossing_lanes(
     // What is the same along a few neighbours is read and computed once for them, if these are taken together.
     let is_repeated =
         size <= MOST_NEIGHBOURS && !traced.found.loads.iter().any(|load| traced.scope.depends(load.1, along));
-    (decided && !is_repeated && reads_near(traced, (row, along), size, lanes)).then_some(lanes)
+    (decided && !is_repeated && reads_near(traced, (row, along), size, crossing)).then_some(crossing)
 }
 
 fn has_complex(computation: &Computation) -> bool {
@@ -56,14 +83,13 @@ fn has_complex(computation: &Computation) -> bool {
 }
 
 /// Whether two vectors hold all that so many lanes read of an array, which go through rows of some elements.
-fn reads_near(traced: &Traced<'_>, (row, along): (Var, Var), size: i64, lanes: u32) -> bool {
-    let lanes = i64::from(lanes);
+fn reads_near(traced: &Traced<'_>, (row, along): (Var, Var), size: i64, crossing: Crossing) -> bool {
+    let (rows, lanes) = (i64::from(crossing.rows), i64::from(crossing.lanes));
     traced.found.addresses.iter().all(|&address| {
         let by_row = coefficient(&traced.scope, address, row);
         let within = coefficient(&traced.scope, address, along);
         by_row.zip(within).is_some_and(|(by_row, within)| {
-            // From the beginning of a row on, and from anywhere in it: the vectors of as many rows as lanes.
-            (0..size).all(|number| {
+            (0..rows * size / lanes).all(|number| {
                 let places =
                     (number * lanes..(number + 1) * lanes).map(|own| own / size * by_row + own % size * within);
                 let (least, most) =
