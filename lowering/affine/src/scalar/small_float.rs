@@ -1,8 +1,8 @@
 //! Floating-point formats below 32 bits: rounding of `f32` registers, and the way from and to their codes.
 //!
 //! Rounding is to nearest, ties to even (`f8e8m0fnu`, which has no mantissa: ties up). Overflow gives infinity where
-//! the format has one, else NaN, else (`f4e2m1fn`) the largest value. Everything but `f16` is integer arithmetic: the
-//! conversions of LLVM would be library calls on most CPUs.
+//! the format has one, else NaN, else (`f4e2m1fn`) the largest value. Everything but `f16`, and reading and writing what
+//! has its exponents, is integer arithmetic: the conversions of LLVM would be library calls on most CPUs.
 
 use hlo::element_type::ElementType;
 use melior::ir::Type;
@@ -58,6 +58,13 @@ static F8E4M3B11FNUZ: SmallFormat = small(4, 3, 11, 30.0, Specials::NanIsNegativ
 static F8E4M3FNUZ: SmallFormat = small(4, 3, 8, 240.0, Specials::NanIsNegativeZero);
 static F8E5M2: SmallFormat = small(5, 2, 15, 57344.0, Specials::Ieee);
 static F8E5M2FNUZ: SmallFormat = small(5, 2, 16, 57344.0, Specials::NanIsNegativeZero);
+
+/// `f16`.
+const HALF_EXPONENT_BITS: u32 = 5;
+const HALF_MANTISSA_BITS: u32 = 10;
+const HALF_SIGN_PLACE: u32 = 15;
+const HALF_BIAS: i32 = 15;
+const HALF_NAN: u32 = 0x7e00;
 
 const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7f80_0000;
@@ -134,12 +141,29 @@ impl SmallFormat {
 
     /// Code of the sign.
     fn sign(&self) -> u32 {
-        1 << (self.exponent_bits + self.mantissa_bits)
+        1 << self.sign_place()
     }
 
     /// The smallest magnitude with exponent field all ones.
     fn last_exponent(&self) -> u32 {
         self.sign() - (1 << self.mantissa_bits)
+    }
+
+    /// The place of the sign.
+    fn sign_place(&self) -> u32 {
+        self.exponent_bits + self.mantissa_bits
+    }
+
+    /// Whether values are read and written as those of `f16` that have the same exponents and first bits of the mantissa.
+    fn goes_by_half(&self, builder: &OpBuilder<'_>) -> bool {
+        let has_all_exponents = self.exponent_bits == HALF_EXPONENT_BITS;
+        let is_taken = self.sign_place() == 7 && (self.specials == Specials::Ieee) == has_all_exponents;
+        is_taken && !builder.machine().is_gpu
+    }
+
+    /// By which power of two a value is larger than the `f16` with the same bits of exponent and mantissa.
+    fn powers_above_half(&self) -> i32 {
+        HALF_BIAS - self.bias
     }
 
     /// Value of the lowest mantissa bit of a subnormal number.
@@ -188,14 +212,75 @@ pub(super) fn decode<'c>(builder: &OpBuilder<'c>, format: Format, code: Value<'c
             let bits = builder.select(is(0xff), builder.integer_like(code, i64::from(QUIET_NAN)), bits);
             builder.bitcast(bits, float)
         }
+        Format::Small(format) if format.goes_by_half(builder) => decode_as_half(builder, format, code),
         Format::Small(format) => builder.bitcast(decode_small(builder, format, wide(code)), float),
     }
+}
+
+/// Values of codes whose exponents are some of those of `f16`, by the instruction that processors have for it.
+fn decode_as_half<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, code: Value<'c>) -> Value<'c> {
+    let place = HALF_MANTISSA_BITS - format.mantissa_bits;
+    let above = (1 << HALF_SIGN_PLACE) - (1 << (format.sign_place() + place));
+    let wide = if above == 0 { OpBuilder::extui } else { OpBuilder::extsi };
+    let wide = wide(builder, code, builder.integer_type(16));
+    let integer = |value: u32| builder.integer_like(wide, value.into());
+    let shifted = builder.shli(wide, integer(place));
+    // Copies of the sign are above the exponent.
+    let half = if above == 0 { shifted } else { builder.andi(shifted, integer(!above & 0xffff)) };
+    let nan_for = |code: u32, bits: u32| {
+        let (code, magnitude) = (integer(code), integer((1 << HALF_SIGN_PLACE) - 1));
+        let own = if format.specials == Specials::OneNan { builder.andi(half, magnitude) } else { half };
+        let is_nan = builder.cmpi(CmpiPredicate::Eq, own, code);
+        builder.xori(half, builder.select(is_nan, integer(bits), integer(0)))
+    };
+    let half = match format.specials {
+        Specials::Ieee | Specials::None => half,
+        Specials::OneNan => nan_for((format.sign() - 1) << place, (format.sign() - 1) << place ^ HALF_NAN),
+        Specials::NanIsNegativeZero => nan_for(1 << HALF_SIGN_PLACE, HALF_NAN),
+    };
+    let half = builder.bitcast(half, Type::float16(builder.context()));
+    scaled(builder, builder.extf(half, Type::float32(builder.context())), format.powers_above_half())
+}
+
+/// Codes of `f32` registers that hold values of the format; a code that was decoded is what it was, a signalling NaN too.
+fn encode_as_half<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, value: Value<'c>) -> Value<'c> {
+    let byte = builder.integer_type(8);
+    let mut decoded = ["arith.extf", "arith.bitcast", "arith.shli", "arith.extui"].into_iter();
+    let code = decoded.try_fold(value, |value, operation| value.made_by(operation));
+    if let Some(code) = code.filter(|code| builder.element_type_of(code.r#type()) == byte) {
+        return code;
+    }
+    let half = builder.truncf(scaled(builder, value, -format.powers_above_half()), Type::float16(builder.context()));
+    let half = builder.bitcast(half, builder.integer_type(16));
+    let integer = |value: u32| builder.integer_like(half, value.into());
+    let place = integer(HALF_MANTISSA_BITS - format.mantissa_bits);
+    if format.exponent_bits == HALF_EXPONENT_BITS {
+        return builder.trunci(builder.shrui(half, place), byte);
+    }
+    let magnitude = builder.shrui(builder.andi(half, integer((1 << HALF_SIGN_PLACE) - 1)), place);
+    let sign = builder.shrui(half, integer(HALF_SIGN_PLACE - format.sign_place()));
+    let sign = builder.andi(sign, integer(format.sign()));
+    // All bits of the exponent of a NaN are set, and more than there are here.
+    let code = match format.specials {
+        Specials::OneNan => builder.ori(builder.minsi(magnitude, integer(format.sign() - 1)), sign),
+        Specials::NanIsNegativeZero => {
+            let is_nan = builder.cmpi(CmpiPredicate::Uge, magnitude, integer(format.sign()));
+            builder.select(is_nan, integer(format.sign()), builder.ori(magnitude, sign))
+        }
+        Specials::Ieee | Specials::None => builder.ori(magnitude, sign),
+    };
+    builder.trunci(code, byte)
+}
+
+/// A value times a power of two.
+fn scaled<'c>(builder: &OpBuilder<'c>, value: Value<'c>, power: i32) -> Value<'c> {
+    if power == 0 { value } else { builder.mulf(value, builder.float_like(value, 2f64.powi(power))) }
 }
 
 fn decode_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, code: Value<'c>) -> Value<'c> {
     let integer = |value: i64| builder.integer_like(code, value);
     let float = Type::float32(builder.context());
-    let sign_position = format.exponent_bits + format.mantissa_bits;
+    let sign_position = format.sign_place();
     let magnitude = builder.andi(code, integer(i64::from(format.sign() - 1)));
     let shifted = builder.shli(magnitude, integer(i64::from(format.shift())));
     let normal = builder.addi(shifted, integer(format.rebias()));
@@ -235,6 +320,7 @@ pub(super) fn encode<'c>(builder: &OpBuilder<'c>, format: Format, value: Value<'
         Format::BrainFloat => builder.trunci(shifted(bits(value), 16), builder.integer_type(16)),
         Format::Half => builder.bitcast(halves(builder, value), builder.integer_type(16)),
         Format::PowerOfTwo => builder.trunci(shifted(bits(value), 23), builder.integer_type(8)),
+        Format::Small(format) if format.goes_by_half(builder) => encode_as_half(builder, format, value),
         Format::Small(format) => {
             builder.trunci(encode_small(builder, format, value, bits(value)), builder.integer_type(8))
         }
@@ -263,7 +349,7 @@ fn encode_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, value: Value<
         Specials::OneNan => builder.select(is_at_least(INFINITY), integer(i64::from(format.sign() - 1)), code),
         Specials::NanIsNegativeZero | Specials::None => code,
     };
-    let sign_position = format.exponent_bits + format.mantissa_bits;
+    let sign_position = format.sign_place();
     let sign = builder.shrui(bits, integer(i64::from(31 - sign_position)));
     let code = builder.ori(code, builder.andi(sign, integer(i64::from(format.sign()))));
     match format.specials {
