@@ -104,9 +104,6 @@ pub fn emit_fusion<'a, 'c>(
 
 /// Whether each element of a computation's one result is an element of its one parameter.
 pub(crate) fn only_moves(computation: &Computation) -> bool {
-    let is_moved = |instruction: &Instruction| {
-        instruction.kind == OpKind::Parameter || definition(instruction.kind).fusion == FusionRole::View
-    };
     computation.parameters.len() == 1
         && computation.root().kind != OpKind::Tuple
         && computation.instructions.iter().all(is_moved)
@@ -141,8 +138,20 @@ fn emit_update<'a, 'c>(
 /// What is emitted for the index of an element, or of a vector's elements, or for those of a few neighbours.
 type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> Result<()> + 'b;
 
-/// Neighbours that are computed together at most, so that they are stored as vectors.
+/// Neighbours that are computed together at most, so that they are stored as vectors; and those that are only moved.
 pub(crate) const MOST_NEIGHBOURS: i64 = 4;
+const MOST_MOVED_NEIGHBOURS: i64 = 7;
+
+/// Whether so many neighbours are so few that they are computed together.
+pub(crate) fn are_together(neighbours: i64, computation: &Computation) -> bool {
+    neighbours <= MOST_NEIGHBOURS
+        || neighbours <= MOST_MOVED_NEIGHBOURS && computation.instructions.iter().all(is_moved)
+}
+
+/// Whether elements are those of an operand, or of a parameter.
+fn is_moved(instruction: &Instruction) -> bool {
+    instruction.kind == OpKind::Parameter || definition(instruction.kind).fusion == FusionRole::View
+}
 
 /// Vectors of a row that are written out at most, and the instructions of the computation.
 const MOST_WRITTEN_OUT: i64 = 4;
@@ -479,7 +488,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         let extent = |number: usize| self.mapping.bounds(number).upper - self.mapping.bounds(number).lower + 1;
         let count: i64 = inner.clone().map(extent).product();
         let is_loop = |number: usize| self.mapping.dimensions[number].kind == WorkKind::Sequential;
-        if !(2..=MOST_NEIGHBOURS).contains(&count) || !inner.clone().all(is_loop) {
+        if count < 2 || !are_together(count, emitter.computation) || !inner.clone().all(is_loop) {
             return None;
         }
         let mut items = vec![outer.to_vec()];

@@ -34,7 +34,7 @@ use passes::fuse::{Rows, first_result};
 use crate::column_blocks::ColumnBlocks;
 use crate::cost::cost;
 use crate::error::LoweringError;
-use crate::kernel::MOST_NEIGHBOURS;
+use crate::kernel::{MOST_NEIGHBOURS, are_together};
 use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::moved_bits::MovedBits;
@@ -47,7 +47,7 @@ use crate::traced::{Traced, bounds_of};
 use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
 use crossed::{Crossing, crossing};
-use lanes::{STEPS_OF_THREADS, lanes_of_loop, register_bits, vector_lanes};
+use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, register_bits, vector_lanes};
 use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -372,7 +372,10 @@ fn loops_over_elements<'c>(
         }
     });
     let lanes_of = |number: usize| {
-        lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target)
+        let own = lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target);
+        let inside: i64 = loops[number + 1..].iter().flat_map(|inner| &inner.sizes).product();
+        let is_shuffled = inside > MOST_NEIGHBOURS && are_together(inside, computation);
+        if is_shuffled { own.min(lanes_of_shuffles(computation, lanes)) } else { own }
     };
     let vectors: Vec<(usize, u32)> = match (squares, crossed) {
         (Some(squares), _) => squares.to_vec(),
@@ -570,8 +573,8 @@ fn plan_loops(
 }
 
 /// Whether the items of some loops are so few that vectors of them are stored alternating.
-fn is_alternating(loops: &[Loop]) -> bool {
-    loops.iter().flat_map(|inner| &inner.sizes).product::<i64>() <= MOST_NEIGHBOURS
+fn is_alternating(loops: &[Loop], computation: &Computation) -> bool {
+    are_together(loops.iter().flat_map(|inner| &inner.sizes).product(), computation)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -632,7 +635,7 @@ fn vector_loop(
     // not worth it, unless whole vectors are stored.
     let is_short = |inner: &[Loop]| {
         let items = inner.iter().flat_map(|inner| &inner.sizes).product::<i64>();
-        !is_alternating(inner) || items * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS
+        !is_alternating(inner, computation) || items * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS
     };
     let is_worth_it = has_reduction || arithmetic.count() >= 2;
     let is_near = |number: usize| {
@@ -650,13 +653,13 @@ fn vector_loop(
     // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work.
     let is_by_rows = match has_reduction {
         true => loops[last].is_as_long_as(2 * FEWEST_LANES),
-        false => !is_alternating(&loops[last..]) && !has_functions,
+        false => !is_alternating(&loops[last..], computation) && !has_functions,
     };
     if takes_few && is_by_rows {
         return Some(last);
     }
     let around = (row_loops..last).rev().find(|&number| {
-        let is_wanted = is_worth_it || is_alternating(&loops[number + 1..]);
+        let is_wanted = is_worth_it || is_alternating(&loops[number + 1..], computation);
         let pays = is_near(number) || has_functions || chooses_in_short_rows;
         loops[number].is_as_long_as(lanes) && is_wanted && pays && is_short(&loops[number + 1..])
     });

@@ -9,19 +9,17 @@ use indexing::{Var, ceil_div};
 use passes::fuse::is_function;
 
 use super::Loop;
-use super::lanes::register_bits;
-use crate::kernel::MOST_NEIGHBOURS;
+use super::lanes::lanes_of_shuffles;
+use crate::kernel::are_together;
 use crate::mapping::combines;
 use crate::trace::coefficient;
 use crate::traced::Traced;
 
-/// Bytes that a shuffle of small elements takes at once on every processor.
-const BYTES_OF_SHUFFLE: u32 = 16;
-
 /// Instructions up to which the vectors of a few rows, each of which has code of its own, are written out, of all vectors; and those
-/// that a function counts as.
+/// that a function and an array that is read count as.
 const MOST_INSTRUCTIONS: i64 = 256;
 const INSTRUCTIONS_OF_FUNCTION: i64 = 16;
+const INSTRUCTIONS_OF_LOAD: i64 = 3;
 
 /// Vectors of the longest rows.
 const MOST_VECTORS: i64 = 4;
@@ -49,8 +47,7 @@ pub(super) fn crossing(
     let [.., rows, row] = loops else { return None };
     let &[.., (_, end), (last, _)] = groups else { return None };
     let &[size] = &row.sizes[..] else { return None };
-    let bits = register_bits(computation);
-    let lanes = if bits < 32 { lanes.max(8 * BYTES_OF_SHUFFLE / bits) } else { lanes };
+    let lanes = lanes_of_shuffles(computation, lanes);
     // A register holds fewer complex numbers than lanes.
     let width = i64::from(if has_complex(computation) { lanes / 2 } else { lanes });
     let vectors_along = ceil_div(size, width);
@@ -58,8 +55,9 @@ pub(super) fn crossing(
     let is_short = size >= 2 && size < MOST_VECTORS * width && size % width != 0 && (size < width || saves);
     let together = 1 << (size | i64::from(lanes)).trailing_zeros();
     let crossing = Crossing { rows: lanes / together, lanes };
-    let work: i64 =
-        computation.instructions.iter().map(|own| if is_function(own) { INSTRUCTIONS_OF_FUNCTION } else { 1 }).sum();
+    let operations =
+        computation.instructions.iter().map(|own| if is_function(own) { INSTRUCTIONS_OF_FUNCTION } else { 1 });
+    let work = operations.sum::<i64>() + INSTRUCTIONS_OF_LOAD * traced.found.loads.len() as i64;
     let is_little = size / i64::from(together) * work <= MOST_INSTRUCTIONS && rows.is_as_long_as(lanes);
     let is_open = !traced.found.lookups.is_empty() || !traced.found.window_conditions.is_empty();
     let is_taken = |own: &Instruction| own.kind == OpKind::ReduceWindow || !combines(own);
@@ -73,7 +71,7 @@ pub(super) fn crossing(
     });
     // What is the same along a few neighbours is read and computed once for them, if these are taken together.
     let is_repeated =
-        size <= MOST_NEIGHBOURS && !traced.found.loads.iter().any(|load| traced.scope.depends(load.1, along));
+        are_together(size, computation) && !traced.found.loads.iter().any(|load| traced.scope.depends(load.1, along));
     (decided && !is_repeated && reads_near(traced, (row, along), size, crossing)).then_some(crossing)
 }
 

@@ -28,6 +28,9 @@ const FEW_OPERATIONS: usize = 16;
 /// Steps of a loop that threads share, at least.
 pub(super) const STEPS_OF_THREADS: i64 = 8;
 
+/// Bytes that a shuffle of small elements takes at once on every processor.
+const BYTES_OF_SHUFFLE: u32 = 16;
+
 /// Rows from which on that is worth its code.
 const MANY_ROWS: i64 = 8;
 
@@ -57,6 +60,12 @@ pub(super) fn register_bits(computation: &Computation) -> u32 {
         ElementClass::Float | ElementClass::Complex => 32,
     });
     bits.max().unwrap_or(32)
+}
+
+/// Lanes of vectors that are mostly shuffled: of small elements as many as every processor shuffles at once.
+pub(super) fn lanes_of_shuffles(computation: &Computation, lanes: u32) -> u32 {
+    let bits = register_bits(computation);
+    if bits < 32 { lanes.max(8 * BYTES_OF_SHUFFLE / bits) } else { lanes }
 }
 
 /// Lanes of a loop that takes vectors, which may end with one that overlaps the one before it. Small integers fill

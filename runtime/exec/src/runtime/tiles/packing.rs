@@ -105,11 +105,13 @@ macro_rules! conversion {
                 let whole = count / LANES * LANES;
                 // SAFETY: as the caller promises. What does not combine elements does not read the others.
                 unsafe {
-                    for lane in (0..whole).step_by(LANES) {
+                    // Where there is a whole vector, the last one overlaps it.
+                    let last = (whole < count && whole > 0).then(|| count - LANES);
+                    for lane in (0..whole).step_by(LANES).chain(last) {
                         let ($place, $other) = (from.add(lane), from.add(lane).wrapping_byte_offset(half_row));
                         _mm256_storeu_si256(to.add(lane).cast(), $vector);
                     }
-                    if whole < count {
+                    if whole < count && last.is_none() {
                         let mut rows = [[<$from>::default(); LANES]; $rows];
                         for (number, row) in (0..).zip(&mut rows) {
                             let left = from.add(whole).wrapping_byte_offset(number * half_row);
