@@ -6,7 +6,7 @@
 use super::{
     RunContext,
     context::context_at,
-    sort::{KeyCoder, KeyType, SortOrder},
+    sort::{KeyCoder, KeyType, ShortRows, SortOrder},
 };
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
 
@@ -198,13 +198,31 @@ fn select_rows<T: Copy + Into<u64> + TryFrom<u64>>(
     length: usize,
     k: usize,
 ) {
+    // SAFETY: a place of a row of the input, and of this thread's rows of the outputs; element types may be less aligned than the
+    // buffers' owner guarantees, so nothing is assumed.
+    let put = |rows: &Rows, row: usize, place: usize, index: u32| unsafe {
+        let element = rows.input.cast::<T>().add(row * length + index as usize).read_unaligned();
+        rows.values.cast::<T>().add(row * k + place).write_unaligned(element);
+        rows.indices.add(row * k + place).write_unaligned(index as i32);
+    };
     let select = |begin: usize, end: usize| {
         let rows = &rows;
+        if let Some(mut short) = ShortRows::new(coder, (batch, length, size_of::<T>()), k) {
+            for first in (begin..end).step_by(ShortRows::TOGETHER) {
+                let group = (first, end.min(first + ShortRows::TOGETHER));
+                // SAFETY: rows of the input.
+                unsafe {
+                    short.each(rows.input, group, |row, places| {
+                        places.take(k).enumerate().for_each(|(place, index)| put(rows, row, place, index));
+                    });
+                }
+            }
+            return;
+        }
         let words = WordKeys::new(coder);
         let mut best = Best::new(k);
         for row in begin..end {
-            // SAFETY: a row of the input, and this thread's rows of the outputs; element types may be less aligned than
-            // the buffers' owner guarantees, so nothing is assumed.
+            // SAFETY: a row of the input, of which nothing is assumed but that it is there.
             unsafe {
                 let input = rows.input.cast::<T>().add(row * length);
                 if size_of::<T>() == 4 {
@@ -214,12 +232,8 @@ fn select_rows<T: Copy + Into<u64> + TryFrom<u64>>(
                         best.offer(coder.encode(input.add(place).read_unaligned().into()), place as u32);
                     }
                 }
-                for (place, &(_, index)) in best.take().iter().enumerate() {
-                    let element = input.add(index as usize).read_unaligned();
-                    rows.values.cast::<T>().add(row * k + place).write_unaligned(element);
-                    rows.indices.add(row * k + place).write_unaligned(index as i32);
-                }
             }
+            best.take().iter().enumerate().for_each(|(place, &(_, index))| put(rows, row, place, index));
         }
     };
     match context.threads() {
@@ -276,6 +290,31 @@ mod tests {
                 if largest { order.reverse() } else { order }
             });
             assert!(indices.iter().zip(expected).all(|(&index, expected)| index as usize == expected));
+        }
+    }
+
+    /// Rows that are sorted side by side, those of the last group too, with equal elements, zeros of both signs and NaNs.
+    #[test]
+    fn many_short_rows() {
+        for (rows, length) in [(16, 2), (37, 10), (50, 31), (19, 64)] {
+            let mut input: Vec<f32> = (0..rows * length).map(|number| ((number * 7919) % 13) as f32 - 6.0).collect();
+            input.iter_mut().step_by(length + 3).for_each(|element| *element = -0.0);
+            input.iter_mut().skip(1).step_by(length + 7).for_each(|element| *element = f32::NAN);
+            input.iter_mut().skip(2).step_by(length + 7).for_each(|element| *element = -f32::NAN);
+            for (largest, k) in [(true, 1), (false, 2), (true, length), (false, length)] {
+                let (values, indices) = top_k(&input, length, k, largest);
+                for (row, elements) in input.chunks(length).enumerate() {
+                    let mut expected: Vec<usize> = (0..length).collect();
+                    expected.sort_by(|&a, &b| {
+                        let order = elements[a].total_cmp(&elements[b]);
+                        if largest { order.reverse() } else { order }
+                    });
+                    for (place, expected) in expected.into_iter().take(k).enumerate() {
+                        assert_eq!(indices[row * k + place] as usize, expected, "row {row} of {length}");
+                        assert_eq!(values[row * k + place].to_bits(), elements[expected].to_bits());
+                    }
+                }
+            }
         }
     }
 

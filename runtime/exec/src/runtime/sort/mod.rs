@@ -9,11 +9,13 @@ mod lanes;
 mod merge;
 mod radix;
 mod rows;
+mod short_rows;
 
 use super::{RunContext, context::context_at};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
 pub(super) use keys::{KeyCoder, KeyType};
 use rows::{Row, Rows};
+pub(super) use short_rows::ShortRows;
 use std::slice;
 
 /// What to sort, and by which order.
