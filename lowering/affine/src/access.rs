@@ -24,6 +24,11 @@ type Result<T> = std::result::Result<T, LoweringError>;
 /// Distances between the elements of a vector up to which vectors are loaded and shuffled, rather than elements.
 pub(crate) const MAX_SHUFFLED_STRIDE: i64 = 8;
 
+/// The same for one of these vectors alone, where registers have less than 512 bits: no instruction shuffles two of them, and from here
+/// on shuffles take longer than loads.
+const MAX_STRIDE_ALONE: i64 = 5;
+const WIDE_REGISTER_BITS: u32 = 512;
+
 /// Registers that hold what lies between the lanes of a vector of elements of less than 32 bits, at most.
 const MOST_REGISTERS: i64 = 8;
 
@@ -82,7 +87,7 @@ impl<'c> Elemental<'_, 'c> {
                 self.reversed(array, self.load_flat(array, last, lanes)?, count)
             }
             (LaneAccess::Strided(stride), Some(count))
-                if (2..=MAX_SHUFFLED_STRIDE).contains(&stride.saturating_abs())
+                if (2..=self.max_stride(array)).contains(&stride.saturating_abs())
                     && stride.saturating_abs() < i64::from(count)
                     && array.parts() == 1
                     && array.element_type.bit_width() >= 32 =>
@@ -202,6 +207,12 @@ impl<'c> Elemental<'_, 'c> {
             });
         }
         chosen.ok_or_else(|| LoweringError::bug("a vector of no elements"))
+    }
+
+    /// The largest distance between elements that are shuffled.
+    fn max_stride(&self, array: &ArrayRef<'c>) -> i64 {
+        let register_bits = self.vector_lanes * array.element_type.bit_width();
+        if register_bits >= WIDE_REGISTER_BITS { MAX_SHUFFLED_STRIDE } else { MAX_STRIDE_ALONE }
     }
 
     /// Registers that may be loaded for a few elements of each: threads of a GPU have none.
