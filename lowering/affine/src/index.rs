@@ -304,13 +304,12 @@ impl<'c> LaneCode<'_, 'c> {
         let builder = self.builder;
         let (operator, left, right) = match atom.kind() {
             ExprKind::Variable(variable) => match self.scope.binding(variable) {
-                Some(Binding::Lane) => {
-                    let steps: Vec<i64> = (0..i64::from(self.lanes)).map(|lane| lane * factor).collect();
-                    return Ok(builder.constant_integers(self.element, &steps));
-                }
-                Some(Binding::Constants) => {
-                    let by_lane = self.scope.constants(variable).unwrap_or_default();
-                    let values: Vec<i64> = by_lane.iter().map(|value| value * factor).collect();
+                Some(Binding::Lane | Binding::Constants) => {
+                    let number = |lane: i64| match self.scope.constants(variable) {
+                        Some(by_lane) => by_lane[lane as usize],
+                        None => lane,
+                    };
+                    let values: Vec<i64> = (0..i64::from(self.lanes)).map(|lane| number(lane) * factor).collect();
                     return Ok(builder.constant_integers(self.element, &values));
                 }
                 Some(Binding::Lanes(value)) => return Ok(self.times(self.resized(value), factor)),

@@ -373,7 +373,7 @@ fn loops_over_elements<'c>(
     });
     let lanes_of = |number: usize| {
         let own = lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target);
-        let inside: i64 = loops[number + 1..].iter().flat_map(|inner| &inner.sizes).product();
+        let inside = items(&loops[number + 1..]);
         let is_shuffled = inside > MOST_NEIGHBOURS && are_together(inside, computation);
         if is_shuffled { own.min(lanes_of_shuffles(computation, lanes)) } else { own }
     };
@@ -572,9 +572,14 @@ fn plan_loops(
     (loops, vector_loop)
 }
 
+/// The items of nested loops.
+fn items(loops: &[Loop]) -> i64 {
+    loops.iter().flat_map(|inner| &inner.sizes).product()
+}
+
 /// Whether the items of some loops are so few that vectors of them are stored alternating.
 fn is_alternating(loops: &[Loop], computation: &Computation) -> bool {
-    are_together(loops.iter().flat_map(|inner| &inner.sizes).product(), computation)
+    are_together(items(loops), computation)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -634,8 +639,7 @@ fn vector_loop(
     // Around loops that are shorter than a vector, where lanes find their elements nearby. Data that is only moved is
     // not worth it, unless whole vectors are stored.
     let is_short = |inner: &[Loop]| {
-        let items = inner.iter().flat_map(|inner| &inner.sizes).product::<i64>();
-        !is_alternating(inner, computation) || items * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS
+        !is_alternating(inner, computation) || items(inner) * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS
     };
     let is_worth_it = has_reduction || arithmetic.count() >= 2;
     let is_near = |number: usize| {

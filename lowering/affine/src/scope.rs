@@ -250,19 +250,22 @@ impl<'c> Scope<'c> {
 
     /// Whether the expression differs between lanes.
     pub fn uses_lane(&self, expr: Expr<'c>) -> bool {
-        self.lane.is_some_and(|(lane, _)| expr.uses(lane) || self.uses_vector(expr) || self.uses_constants(expr))
+        self.lane.is_some_and(|(lane, _)| expr.uses(lane) || self.uses_values(expr))
     }
 
     /// Whether a variable of the expression is a vector.
     fn uses_vector(&self, expr: Expr<'c>) -> bool {
-        let mut found = false;
-        expr.visit_variables(&mut |variable| found |= matches!(self.binding(variable), Some(Binding::Lanes(_))));
-        found
+        self.uses(expr, |binding| matches!(binding, Binding::Lanes(_)))
     }
 
-    fn uses_constants(&self, expr: Expr<'c>) -> bool {
+    /// Whether a variable of the expression has a value for each lane, be they known or not.
+    fn uses_values(&self, expr: Expr<'c>) -> bool {
+        self.uses(expr, |binding| matches!(binding, Binding::Lanes(_) | Binding::Constants))
+    }
+
+    fn uses(&self, expr: Expr<'c>, is_wanted: impl Fn(Binding<'c>) -> bool) -> bool {
         let mut found = false;
-        expr.visit_variables(&mut |variable| found |= self.constants(variable).is_some());
+        expr.visit_variables(&mut |variable| found |= self.binding(variable).is_some_and(&is_wanted));
         found
     }
 
@@ -301,7 +304,7 @@ impl<'c> Scope<'c> {
     /// How the value of a (simplified) expression differs between lanes.
     pub fn lane_access(&self, expr: Expr<'c>) -> LaneAccess {
         let Some((variable, _)) = self.lane else { return LaneAccess::Uniform };
-        if self.uses_vector(expr) || self.uses_constants(expr) {
+        if self.uses_values(expr) {
             return LaneAccess::Irregular;
         }
         if !expr.uses(variable) {

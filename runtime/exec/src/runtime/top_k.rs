@@ -6,7 +6,7 @@
 use super::{
     RunContext,
     context::context_at,
-    sort::{KeyCoder, KeyType, ShortRows, SortOrder},
+    sort::{KeyCoder, KeyType, ShortRows, SortOrder, WordCoder},
 };
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
 
@@ -146,30 +146,11 @@ impl Best {
     }
 }
 
-/// Keys of elements of 32 bits: an exclusive or with one of two numbers, as the sign says.
-#[derive(Clone, Copy)]
-struct WordKeys {
-    always: u32,
-    negative: u32,
-}
-
-impl WordKeys {
-    fn new(coder: KeyCoder) -> Self {
-        let (zero, sign) = (coder.encode(0) as u32, coder.encode(1 << 31) as u32);
-        WordKeys { always: zero, negative: zero ^ sign ^ 1 << 31 }
-    }
-
-    #[inline(always)]
-    fn encode(self, bits: u32) -> u32 {
-        bits ^ self.always ^ ((bits as i32 >> 31) as u32 & self.negative)
-    }
-}
-
 /// Offers the elements of a row of words, a block at a time.
 ///
 /// # Safety
 /// `input` must be the address of `length` words.
-unsafe fn offer_words(best: &mut Best, keys: WordKeys, input: *const u32, length: usize) {
+unsafe fn offer_words(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
     let mut place = 0;
     while place + BLOCK <= length {
         // SAFETY: within the row, by the caller's promise; nothing is assumed of the alignment.
@@ -219,18 +200,17 @@ fn select_rows<T: Copy + Into<u64> + TryFrom<u64>>(
             }
             return;
         }
-        let words = WordKeys::new(coder);
+        let words = WordCoder::new(coder).map(WordCoder::truncated);
         let mut best = Best::new(k);
         for row in begin..end {
             // SAFETY: a row of the input, of which nothing is assumed but that it is there.
             unsafe {
                 let input = rows.input.cast::<T>().add(row * length);
-                if size_of::<T>() == 4 {
-                    offer_words(&mut best, words, input.cast(), length);
-                } else {
-                    for place in 0..length {
+                match words {
+                    Some(words) if size_of::<T>() == 4 => offer_words(&mut best, words, input.cast(), length),
+                    _ => (0..length).for_each(|place| {
                         best.offer(coder.encode(input.add(place).read_unaligned().into()), place as u32);
-                    }
+                    }),
                 }
             }
             best.take().iter().enumerate().for_each(|(place, &(_, index))| put(rows, row, place, index));

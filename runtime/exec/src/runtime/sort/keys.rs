@@ -161,7 +161,7 @@ impl KeyCoder {
 }
 
 /// Unsigned integers, as elements and as the keys of rows that are sorted side by side.
-pub(super) trait Word:
+pub(in crate::runtime) trait Word:
     Copy + Default + Ord + Into<u64> + Not<Output = Self> + BitXor<Output = Self> + BitAnd<Output = Self>
 {
     /// The lowest bits.
@@ -183,7 +183,7 @@ words!(u8 u16 u32 u64);
 
 /// Turns elements into keys and back where a key is the bits but for some that are inverted: in all, or in negative ones.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WordCoder<W> {
+pub(in crate::runtime) struct WordCoder<W> {
     pub(super) sign: W,
     inverted: W,
     inverted_if_negative: W,
@@ -193,7 +193,7 @@ pub(super) struct WordCoder<W> {
 
 impl WordCoder<u64> {
     /// The same as another coder, if it is of this kind.
-    pub(super) fn new(coder: KeyCoder) -> Option<Self> {
+    pub(in crate::runtime) fn new(coder: KeyCoder) -> Option<Self> {
         if coder.kind == FloatWithoutNegativeZero {
             return None;
         }
@@ -208,7 +208,7 @@ impl WordCoder<u64> {
     }
 
     /// The same for words as wide as the elements, or wider.
-    pub(super) fn truncated<W: Word>(self) -> WordCoder<W> {
+    pub(in crate::runtime) fn truncated<W: Word>(self) -> WordCoder<W> {
         WordCoder {
             sign: W::truncated(self.sign),
             inverted: W::truncated(self.inverted),
@@ -231,7 +231,7 @@ impl<W: Word> WordCoder<W> {
 
     /// The key of an element that is neither a NaN nor -0, or where these are elements as any other.
     #[inline(always)]
-    pub(super) fn encode(self, bits: W) -> W {
+    pub(in crate::runtime) fn encode(self, bits: W) -> W {
         self.inverted_by_sign(bits) ^ self.inverted
     }
 

@@ -55,10 +55,10 @@ pub(super) struct Group {
 
 /// How to sort a group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task<W> {
+pub(super) struct Task {
     pub(super) group: Group,
-    pub(super) coder: WordCoder<W>,
-    /// Bytes of an element: those of a word, or 1 or 2.
+    pub(super) coder: WordCoder<u64>,
+    /// Bytes of an element: 1, 2, 4 or 8.
     pub(super) bytes: usize,
     /// Whether NaN has no place in the order.
     pub(super) refuses_nan: bool,
@@ -78,56 +78,97 @@ pub(super) enum Outcome {
     HasNan,
 }
 
-/// Elements of a group, position by position.
+/// Room to sort groups of elements of any size.
 #[derive(Default)]
-pub(super) struct Words<W> {
-    words: Vec<Column<W>>,
-    /// Where the elements were, in the lowest 16 bits.
-    places: Vec<Column<W>>,
+pub(super) struct Words {
+    /// Elements of up to 32 bits.
+    narrow: WordsOf<u32>,
+    wide: WordsOf<u64>,
 }
 
-impl<W: Word> Words<W> {
+impl Words {
     pub(super) fn byte_size(&self) -> usize {
-        size_of::<Column<W>>() * (self.words.capacity() + self.places.capacity())
+        self.narrow.byte_size() + self.wide.byte_size()
     }
 
     /// Sorts a group.
     ///
     /// # Safety
     /// The group lies in both arrays, and nobody else is at its rows.
-    pub(super) unsafe fn sort(&mut self, task: &Task<W>) -> Outcome {
+    pub(super) unsafe fn sort(&mut self, task: &Task) -> Outcome {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match task.is_wide() {
+                true => self.wide.sort(task, task.coder),
+                false => self.narrow.sort(task, task.coder.truncated()),
+            }
+        }
+    }
+
+    /// The places of one row's elements in their order.
+    pub(super) fn places(&self, task: &Task, lane: usize) -> impl Iterator<Item = u32> {
+        let length = task.group.length;
+        let [narrow, wide] = if task.is_wide() { [0, length] } else { [length, 0] };
+        self.narrow.places(narrow, lane).chain(self.wide.places(wide, lane))
+    }
+}
+
+impl Task {
+    fn is_wide(&self) -> bool {
+        self.bytes == size_of::<u64>()
+    }
+}
+
+/// Elements of a group, position by position.
+#[derive(Default)]
+struct WordsOf<W> {
+    words: Vec<Column<W>>,
+    /// Where the elements were, in the lowest 16 bits.
+    places: Vec<Column<W>>,
+}
+
+impl<W: Word> WordsOf<W> {
+    fn byte_size(&self) -> usize {
+        size_of::<Column<W>>() * (self.words.capacity() + self.places.capacity())
+    }
+
+    /// As [`Words::sort`], by a coder for these words.
+    ///
+    /// # Safety
+    /// The group lies in both arrays, and nobody else is at its rows.
+    unsafe fn sort(&mut self, task: &Task, coder: WordCoder<W>) -> Outcome {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f")]
-        unsafe fn with_avx512<W: Word>(words: &mut Words<W>, task: &Task<W>) -> Outcome {
+        unsafe fn with_avx512<W: Word>(words: &mut WordsOf<W>, task: &Task, coder: WordCoder<W>) -> Outcome {
             // SAFETY: as the caller promises.
-            unsafe { words.sort_lanes(task) }
+            unsafe { words.sort_lanes(task, coder) }
         }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2")]
-        unsafe fn with_avx2<W: Word>(words: &mut Words<W>, task: &Task<W>) -> Outcome {
+        unsafe fn with_avx2<W: Word>(words: &mut WordsOf<W>, task: &Task, coder: WordCoder<W>) -> Outcome {
             // SAFETY: as the caller promises.
-            unsafe { words.sort_lanes(task) }
+            unsafe { words.sort_lanes(task, coder) }
         }
         // SAFETY: as the caller promises, and the processor has what the functions use.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx512f") {
-                return with_avx512(self, task);
+                return with_avx512(self, task, coder);
             } else if is_x86_feature_detected!("avx2") {
-                return with_avx2(self, task);
+                return with_avx2(self, task, coder);
             }
-            self.sort_lanes(task)
+            self.sort_lanes(task, coder)
         }
     }
 
-    /// The places of one row's elements in their order.
-    pub(super) fn places(&self, group: &Group, lane: usize) -> impl Iterator<Item = u32> {
-        self.places[..group.length].iter().map(move |places| places.0[lane].into() as u32 & 0xffff)
+    /// Where the first elements of a row in its order were.
+    fn places(&self, count: usize, lane: usize) -> impl Iterator<Item = u32> {
+        self.places[..count].iter().map(move |places| places.0[lane].into() as u32 & 0xffff)
     }
 
     #[inline(always)]
-    unsafe fn sort_lanes(&mut self, task: &Task<W>) -> Outcome {
-        let (group, coder, length) = (&task.group, task.coder, task.group.length);
+    unsafe fn sort_lanes(&mut self, task: &Task, coder: WordCoder<W>) -> Outcome {
+        let (group, length) = (&task.group, task.group.length);
         // SAFETY: as the caller promises.
         unsafe {
             match task.bytes {

@@ -13,7 +13,7 @@ mod short_rows;
 
 use super::{RunContext, context::context_at};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
-pub(super) use keys::{KeyCoder, KeyType};
+pub(super) use keys::{KeyCoder, KeyType, WordCoder};
 use rows::{Row, Rows};
 pub(super) use short_rows::ShortRows;
 use std::slice;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::{
     Comparator, SortDescriptor, SortOrder,
-    keys::{KeyCoder, KeyType, Word, WordCoder},
+    keys::{KeyCoder, KeyType, WordCoder},
     lanes::{self, Group, LANES, Outcome, Task, Words},
     merge::merge_sort,
     radix::{Keyed, Packed, Wide, sort_keys},
@@ -164,8 +164,7 @@ struct Memory {
     plain: Keys<u32>,
     wide_plain: Keys<u64>,
     bytes: Vec<u8>,
-    words: Words<u32>,
-    long_words: Words<u64>,
+    words: Words,
 }
 
 /// Bytes that a thread keeps for its next sort, at most.
@@ -185,7 +184,6 @@ impl Memory {
             + self.wide_plain.byte_size()
             + self.bytes.capacity()
             + self.words.byte_size()
-            + self.long_words.byte_size()
     }
 }
 
@@ -231,24 +229,12 @@ impl<'a> Row<'a> {
         let begin = index * together;
         let end = rows.count.min(begin + together);
         match rows.key.as_ref().and_then(|key| Some((key, key.words?))) {
-            Some((key, coder)) if together > 1 && key.bits <= 32 => {
-                self.sort_together(key, coder.truncated(), |memory| &mut memory.words, begin, end);
-            }
-            Some((key, coder)) if together > 1 => {
-                self.sort_together(key, coder, |memory| &mut memory.long_words, begin, end);
-            }
+            Some((key, coder)) if together > 1 => self.sort_together(key, coder, begin, end),
             _ => (begin..end).for_each(|index| self.sort(index)),
         }
     }
 
-    fn sort_together<W: Word>(
-        &mut self,
-        key: &Key,
-        coder: WordCoder<W>,
-        words: impl Fn(&mut Memory) -> &mut Words<W>,
-        begin: usize,
-        end: usize,
-    ) {
+    fn sort_together(&mut self, key: &Key, coder: WordCoder<u64>, begin: usize, end: usize) {
         let rows = self.rows;
         let group = Group {
             firsts: std::array::from_fn(|lane| rows.first((begin + lane).min(end - 1))),
@@ -267,14 +253,14 @@ impl<'a> Row<'a> {
             output: (rows.operands.len() == 1).then_some(operand.output),
         };
         // SAFETY: rows of the arrays, whose element size was checked to be the key's, and which this thread has.
-        match unsafe { words(&mut self.memory).sort(&task) } {
+        match unsafe { self.memory.words.sort(&task) } {
             Outcome::Written => {}
             Outcome::HasNan => (begin..end).for_each(|index| self.sort(index)),
             Outcome::Places => {
                 let mut indices = std::mem::take(&mut self.memory.indices);
                 for (lane, &first) in group.firsts[..group.count].iter().enumerate() {
                     indices.clear();
-                    indices.extend(words(&mut self.memory).places(&group, lane));
+                    indices.extend(self.memory.words.places(&task, lane));
                     self.rearrange(first, &indices);
                 }
                 self.memory.indices = indices;

@@ -18,8 +18,7 @@ pub(in crate::runtime) struct ShortRows {
     count: usize,
     length: usize,
     bytes: usize,
-    words: Words<u32>,
-    long_words: Words<u64>,
+    words: Words,
 }
 
 impl ShortRows {
@@ -34,7 +33,7 @@ impl ShortRows {
         wanted: usize,
     ) -> Option<Self> {
         let coder = WordCoder::new(coder).filter(|_| count >= LANES && (2..=longest(wanted)).contains(&length))?;
-        Some(Self { coder, count, length, bytes, words: Words::default(), long_words: Words::default() })
+        Some(Self { coder, count, length, bytes, words: Words::default() })
     }
 
     /// Sorts at most [`Self::TOGETHER`] rows, from `begin` to before `end`, and calls `found` for each with the places of its
@@ -55,19 +54,9 @@ impl ShortRows {
             length: self.length,
             total: self.count * self.length,
         };
-        let rows = (begin..end).enumerate();
-        let bytes = self.bytes;
+        let task = Task { group, coder: self.coder, bytes: self.bytes, refuses_nan: false, input, output: None };
         // SAFETY: rows of the input, by the caller's promise.
-        unsafe {
-            if bytes == size_of::<u64>() {
-                let coder = self.coder;
-                self.long_words.sort(&Task { group, coder, bytes, refuses_nan: false, input, output: None });
-                rows.for_each(|(lane, row)| found(row, &mut self.long_words.places(&group, lane)));
-            } else {
-                let coder = self.coder.truncated();
-                self.words.sort(&Task { group, coder, bytes, refuses_nan: false, input, output: None });
-                rows.for_each(|(lane, row)| found(row, &mut self.words.places(&group, lane)));
-            }
-        }
+        unsafe { self.words.sort(&task) };
+        (begin..end).enumerate().for_each(|(lane, row)| found(row, &mut self.words.places(&task, lane)));
     }
 }

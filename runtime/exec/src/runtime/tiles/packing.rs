@@ -106,21 +106,21 @@ macro_rules! conversion {
                 // SAFETY: as the caller promises. What does not combine elements does not read the others.
                 unsafe {
                     // Where there is a whole vector, the last one overlaps it.
-                    let last = (whole < count && whole > 0).then(|| count - LANES);
+                    let last = (whole > 0 && whole < count).then(|| count - LANES);
                     for lane in (0..whole).step_by(LANES).chain(last) {
                         let ($place, $other) = (from.add(lane), from.add(lane).wrapping_byte_offset(half_row));
                         _mm256_storeu_si256(to.add(lane).cast(), $vector);
                     }
-                    if whole < count && last.is_none() {
+                    if whole == 0 && count > 0 {
                         let mut rows = [[<$from>::default(); LANES]; $rows];
                         for (number, row) in (0..).zip(&mut rows) {
-                            let left = from.add(whole).wrapping_byte_offset(number * half_row);
-                            copy_few(left.cast(), row.as_mut_ptr().cast(), (count - whole) * size_of::<$from>());
+                            let few = from.wrapping_byte_offset(number * half_row);
+                            copy_few(few.cast(), row.as_mut_ptr().cast(), count * size_of::<$from>());
                         }
                         let ($place, $other) = (rows[0].as_ptr(), rows[$rows - 1].as_ptr());
                         let mut converted = [<$to>::default(); LANES];
                         _mm256_storeu_si256(converted.as_mut_ptr().cast(), $vector);
-                        copy_few(converted.as_ptr().cast(), to.add(whole).cast(), (count - whole) * size_of::<$to>());
+                        copy_few(converted.as_ptr().cast(), to.cast(), bytes);
                     }
                 }
             }
