@@ -11,6 +11,7 @@ pub mod canonicalize_dots;
 mod complex_products;
 pub mod dce;
 mod effects;
+pub mod erase_layouts;
 mod exchanged_dot;
 pub mod expand;
 pub mod expand_host_calls;

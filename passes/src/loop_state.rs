@@ -274,10 +274,10 @@ impl<'c, 'r> LoopState<'c, 'r> {
         for value in states {
             rewriter.set_type(value, state.r#type());
             for r#use in rewriter.uses(value) {
-                let old = position(r#use.user).and_then(|old| Some((old, needed.binary_search(&old).ok()?)));
-                match old {
-                    Some((old, new)) => {
-                        let element = self.element_of(value, new, types[old], r#use.user)?;
+                match position(r#use.user).and_then(|old| needed.binary_search(&old).ok()) {
+                    Some(new) => {
+                        let r#type = r#use.user.result(0).map_err(bug)?.r#type();
+                        let element = self.element_of(value, new, r#type, r#use.user)?;
                         rewriter.replace(r#use.user, element)?;
                     }
                     None => rewriter.erase(r#use.user)?,

@@ -9,7 +9,7 @@ use crate::registry::{self, Anchor};
 
 /// The passes that compilation runs before fusion.
 pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
-     func.func(hlo-expand,hlo-keep-precision,hlo-loop-over-elements,hlo-simplify-loops,hlo-canonicalize,cse),hlo-dce,\
+     func.func(hlo-expand,hlo-erase-layouts,hlo-keep-precision,hlo-loop-over-elements,hlo-simplify-loops,hlo-canonicalize,cse),hlo-dce,\
      func.func(hlo-canonicalize-convolutions,hlo-canonicalize-dots)";
 
 /// The passes behind them for a processor: operands that lie as its loops go through them, and more to do side by side.

@@ -18,8 +18,8 @@ use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
     allow_tf32, arrange_operands, assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce,
-    expand, expand_host_calls, fuse, inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions,
-    simplify_loops, split_reductions, transpose_operands,
+    erase_layouts, expand, expand_host_calls, fuse, inline_calls, keep_precision, loop_over_elements,
+    pad_dynamic_dimensions, simplify_loops, split_reductions, transpose_operands,
 };
 
 /// A transformation of HLO programs.
@@ -131,6 +131,13 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Module,
         options: &[],
         body: |root, _, statistics| dce::run(root, statistics),
+    },
+    Pass {
+        name: "hlo-erase-layouts",
+        description: "takes the layouts from the types of values, on which nothing depends once bitcasts are expanded",
+        anchor: Anchor::Function,
+        options: &[],
+        body: |root, _, statistics| erase_layouts::run(root, statistics),
     },
     Pass {
         name: "hlo-expand",

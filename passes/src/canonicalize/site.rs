@@ -116,6 +116,11 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         }
     }
 
+    /// Whether the result has several users.
+    pub(super) fn is_used_often(&self) -> bool {
+        self.operation.result(0).is_ok_and(|result| self.surroundings.rewriter.uses(result.into()).len() > 1)
+    }
+
     /// Operand `index`, if it can stand for the result as it is.
     pub(super) fn operand_of_type(&self, index: usize) -> Option<Value<'c, 'r>> {
         self.operand(index).filter(|operand| operand.r#type() == self.r#type)

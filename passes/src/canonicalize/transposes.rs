@@ -8,6 +8,7 @@ use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::iota::IotaAttributes;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::transpose::TransposeAttributes;
+use hlo::ops::{ElementCost, definition};
 use hlo::shape::ArrayShape;
 use melior::ir::Value;
 
@@ -75,6 +76,10 @@ impl Permutation {
 fn elementwise_of_transpose<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     elementwise_result(site)?;
     let permutation = Permutation::of_operands(site, site.operand_count())?;
+    // Functions with several users are arrays in memory, which these read best in order.
+    if definition(site.kind).cost == ElementCost::Transcendental && site.is_used_often() {
+        return None;
+    }
     let made = made_of(site, &permutation.sizes, |number| permutation.operand_before(site, number))?;
     let attributes = TransposeAttributes { dimensions: &permutation.dimensions };
     site.create(OpKind::Transpose, &[made], attributes, site.r#type)
