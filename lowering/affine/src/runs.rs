@@ -52,7 +52,7 @@ impl<'c> Elemental<'_, 'c> {
         let element_bytes = output.element_type.byte_width() as i64;
         let size = |bounds: &Interval| bounds.upper - bounds.lower + 1;
         let bytes = loops.iter().map(size).fold(element_bytes, i64::saturating_mul);
-        if bytes < LEAST_BYTES || output.parts() > 1 || self.scope.lanes().is_some() {
+        if bytes < LEAST_BYTES || output.parts() > 1 || self.scope.lanes().is_some() || self.row.is_some() {
             return Ok(false);
         }
         let found = self.nested(|emitter| -> Result<_> {

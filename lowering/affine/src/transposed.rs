@@ -209,8 +209,8 @@ impl<'c> Elemental<'_, 'c> {
     ) -> Result<()> {
         let builder = self.builder;
         let (reads, _) = self.transposed_reads((row, count), index)?;
-        let lanes = self.scope.lanes().ok_or_else(|| LoweringError::bug("squares of no vectors"))?;
-        let (size, lanes) = (i64::from(count), i64::from(lanes));
+        // Pieces that are shorter than vectors have none.
+        let (size, lanes) = (i64::from(count), i64::from(self.scope.lanes().unwrap_or(count)));
         let mut squares = Vec::with_capacity(reads.len());
         for &read in &reads {
             let memory = self.inputs.get(read.parameter).map(|array| scalar::memory_type(builder, array.element_type));

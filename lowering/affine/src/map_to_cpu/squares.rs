@@ -63,8 +63,8 @@ pub(super) fn transposed_loop(
         (is_tuple || !is_complex) && !combines(instruction)
     };
     let fits = |number: usize| loops[number].is_as_long_as(lanes) && (overlap || loops[number].divides_into(lanes));
-    let is_unconditional = found.conditions.is_empty() && found.lookups.is_empty() && found.windows.is_empty();
-    let is_taken = is_unconditional && lanes.is_power_of_two() && fits(last);
+    let is_decided = cuts_decide(loops, groups, traced) && found.lookups.is_empty() && found.windows.is_empty();
+    let is_taken = is_decided && lanes.is_power_of_two() && fits(last);
     if !is_taken || !computation.instructions.iter().all(is_simple) {
         return None;
     }
@@ -78,6 +78,14 @@ pub(super) fn transposed_loop(
     let first = far.next()?;
     let row = (0..last).find(|&number| along(number, first) == Some(1) && fits(number))?;
     far.all(|address| along(row, address) == Some(1)).then_some(row)
+}
+
+/// Whether the pieces of the loops decide all conditions.
+fn cuts_decide(loops: &[Loop], groups: &[(usize, usize)], Traced { scope, variables, found, .. }: &Traced<'_>) -> bool {
+    found.conditions.iter().all(|condition| {
+        let depends_on = |d: usize| variables[d].as_variable().is_some_and(|own| scope.depends(condition.expr, own));
+        loops.iter().zip(groups).all(|(own, &(first, end))| !own.cuts.is_empty() || !(first..end).any(depends_on))
+    })
 }
 
 /// An outer loop over few elements that are neighbours, while vectors along the last loop read at a distance: as the innermost one, what
