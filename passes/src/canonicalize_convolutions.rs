@@ -84,9 +84,15 @@ const FEW: i64 = 8;
 const LONG_ROW: i64 = 64;
 const MANY_TERMS: i64 = 128;
 
+/// Features of the input from which on the products of one place are a long sum by themselves, and products for each element that is moved to
+/// make sums longer.
+const LONG_SUM: i64 = 64;
+const PRODUCTS_OF_MOVED: i64 = 32;
+const PRODUCTS_OF_MOVED_SPACE: i64 = 4;
+
 /// Positions in space from which on that is worth it: where a window covers all of it, the kernel is what takes the time, and is read in
 /// order as it is.
-const FEWEST_POSITIONS: i64 = 16;
+const FEWEST_POSITIONS: i64 = 2;
 
 /// Convolutions that one is divided into at most.
 const MOST_PARTS: usize = 16;
@@ -196,13 +202,63 @@ impl<'s> Site<'s> {
         if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
             return Some(self.into_dot());
         }
-        let exchanged = if is_grouped { None } else { self.bring_features_last().or_else(|| self.exchange_last()) };
+        let together = if is_grouped { None } else { self.bring_terms_together() };
+        let are_together = together.is_some();
+        let exchanged = match is_grouped {
+            true => None,
+            false => together.or_else(|| self.bring_features_last()).or_else(|| self.exchange_last()),
+        };
         if self.window == attributes.window && exchanged.is_none() {
             return None;
         }
-        let attributes = ConvolutionAttributes { window: &self.window, dim_labels: &self.dimensions, ..attributes };
-        let value = self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes);
+        let (window, result) = (self.window.clone(), self.result.clone());
+        let value = match window.last() {
+            Some(w) if are_together && w.window_dilation > 1 && w.stride <= 1 => self.into_positions(),
+            _ => self.convolve(self.input, &window, &result),
+        };
         Some(exchanged.map_or(value, |permutation| self.builder.transpose(value, &permutation)))
+    }
+
+    /// The convolution of an input of the same dimensions, with a window and result of other sizes.
+    fn convolve(&mut self, input: InstructionId, window: &[WindowDimension], result: &ArrayShape) -> InstructionId {
+        let attributes = ConvolutionAttributes { window, dim_labels: &self.dimensions, ..self.attributes };
+        self.builder.add(OpKind::Convolution, result.clone(), &[input, self.kernel], attributes)
+    }
+
+    // convolution(x, k), rhs_dilate=n => interleave(convolution(slice(x, 0::n), k), …)  along the last dimension of space
+    fn into_positions(&mut self) -> InstructionId {
+        let number = self.window.len() - 1;
+        let w = self.window[number];
+        let [input, output] =
+            [&self.dimensions.input_spatial, &self.dimensions.output_spatial].map(|spatial| spatial[number] as usize);
+        let (size, step) = (self.result.dimensions[output], w.window_dilation);
+        let count = ceil_div(size, step);
+        let mut window = self.window.clone();
+        window[number].window_dilation = 1;
+        let mut parts = Vec::new();
+        for first in 0..step.min(size) {
+            let own = ceil_div(size - first, step);
+            let limit = first + (own + w.size - 2) * step + 1;
+            let part = SliceDimension { start: first, limit, stride: step };
+            let part = self.builder.slice_along(self.input, &[(input, part)]);
+            let mut shape = self.result.clone();
+            shape.dimensions[output] = own;
+            let value = self.convolve(part, &window, &shape);
+            let value = if own == count {
+                value
+            } else {
+                let zero = self.builder.scalar(shape.element_type, ConstantNumber::Integer(0));
+                self.builder.pad_high(value, zero, output, count - own)
+            };
+            shape.dimensions[output] = count;
+            shape.dimensions.insert(output + 1, 1);
+            parts.push(self.builder.reshape(value, &shape.dimensions));
+        }
+        let whole = self.builder.concatenate(&parts, output + 1);
+        let mut sizes = self.result.dimensions.clone();
+        sizes[output] = count * parts.len() as i64;
+        let whole = self.builder.reshape(whole, &sizes);
+        self.builder.slice(whole, output, 0, size)
     }
 
     fn is_grouped(&self) -> bool {
@@ -430,6 +486,60 @@ impl<'s> Site<'s> {
         };
         let place = |d: i64| of_output.iter().position(|&own| own == d).map_or(d, |place| place as i64);
         Some((0..=last).map(place).collect())
+    }
+
+    // convolution(x, k) with a window of most of x => transpose(convolution(transpose(x), transpose(k))) with space first: neighbours in the
+    // window and their features are then one sum
+    fn bring_terms_together(&mut self) -> Option<Vec<i64>> {
+        let d = &self.dimensions;
+        let count = |dimensions: &[i64]| dimensions.iter().fold(1i64, |count, &size| count.saturating_mul(size));
+        let of_result = |d: i64| self.result.dimensions[d as usize];
+        let [input, kernel] = [self.input, self.kernel].map(|operand| self.builder.dimensions(operand));
+        let terms = kernel[d.kernel_input_feature as usize];
+        let window = self.window.iter().fold(1i64, |window, w| window.saturating_mul(w.size));
+        let positions = d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(of_result(d)));
+        let [batch, features] = [d.output_batch, d.output_feature].map(of_result);
+        let products = self.result.element_count().saturating_mul(window).saturating_mul(terms);
+        let moved = count(&input).saturating_add(count(&kernel)).saturating_add(self.result.element_count());
+        let is_space_last = d.output_spatial.contains(&(self.result.rank() as i64 - 1));
+        let least = if is_space_last { PRODUCTS_OF_MOVED_SPACE } else { PRODUCTS_OF_MOVED };
+        if !self.options.features_last
+            || positions < 2
+            || window <= positions
+            || terms >= LONG_SUM
+            || batch.max(features) < 2 * FEW
+            || products < least.saturating_mul(moved)
+        {
+            return None;
+        }
+        let order = |spatial: &[i64], last: [i64; 2]| [spatial, &last].concat();
+        let of_input = order(&d.input_spatial, [d.input_feature, d.input_batch]);
+        let of_kernel = order(&d.kernel_spatial, [d.kernel_input_feature, d.kernel_output_feature]);
+        let last =
+            if features < 2 * FEW { [d.output_feature, d.output_batch] } else { [d.output_batch, d.output_feature] };
+        let of_output = order(&d.output_spatial, last);
+        if [&of_input, &of_kernel, &of_output].into_iter().all(|order| order.is_sorted()) {
+            return None;
+        }
+        self.statistics.add("terms-together", 1);
+        self.input = self.builder.transpose(self.input, &of_input);
+        self.kernel = self.builder.transpose(self.kernel, &of_kernel);
+        self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
+        let place = |d: i64| of_output.iter().position(|&own| own == d).map_or(d, |place| place as i64);
+        let spatial: Vec<i64> = (0..self.window.len() as i64).collect();
+        let behind = spatial.len() as i64;
+        self.dimensions = ConvolutionDimensions {
+            input_spatial: spatial.clone(),
+            input_feature: behind,
+            input_batch: behind + 1,
+            kernel_spatial: spatial.clone(),
+            kernel_input_feature: behind,
+            kernel_output_feature: behind + 1,
+            output_batch: place(d.output_batch),
+            output_feature: place(d.output_feature),
+            output_spatial: spatial,
+        };
+        Some((0..of_output.len() as i64).map(place).collect())
     }
 
     // convolution(x, k) with few features last => transpose(convolution(x, k) with batches last), and the reverse
