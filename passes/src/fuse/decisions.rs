@@ -46,6 +46,8 @@ pub enum Refusal {
     Gaps,
     /// A reduction would read a large array across its rows, and another one along them.
     AcrossRows,
+    /// A transpose would look for the array that each element of a row comes from.
+    Interleaved,
     /// An update is the last operation of its group.
     Update,
     /// A further reduction in a group must be over contiguous rows, and have its loops and be read at the loop index, or
@@ -102,6 +104,9 @@ impl fmt::Display for Refusal {
             ),
             Refusal::AcrossRows => f.write_str(
                 "a reduction would read it across its rows beside what it reads along them: it is transposed once",
+            ),
+            Refusal::Interleaved => f.write_str(
+                "a transpose would look for the array that each element of a row comes from: they are put together first",
             ),
             Refusal::Update => f.write_str("an update in place is the last operation of its group"),
             Refusal::Reduction => f.write_str(

@@ -112,7 +112,7 @@ pub(super) type OperandMap<'a> = dyn Fn(InstructionId, usize) -> Option<Indexing
 
 /// Assignment of instructions to groups.
 pub(super) struct Grouping<'a> {
-    computation: &'a Computation,
+    pub(super) computation: &'a Computation,
     /// The map from an instruction to an operand.
     pub(super) map: &'a OperandMap<'a>,
     /// Whether a reduction reads contiguous rows.
@@ -725,6 +725,7 @@ impl<'a> Grouping<'a> {
             FusionRole::Update => Some(Refusal::Update),
             FusionRole::View if self.divides_in_windows(id, group) => Some(Refusal::Window),
             FusionRole::View if self.is_read_across_rows(id, group, shape, users) => Some(Refusal::AcrossRows),
+            FusionRole::View if self.is_interleaved_across_rows(id, shape, users) => Some(Refusal::Interleaved),
             FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
             role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
                 let recomputed = total > elements.max(1);

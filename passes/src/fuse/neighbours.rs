@@ -9,7 +9,7 @@ use hlo::shape::ArrayShape;
 use indexing::Expr;
 
 use super::grouping::{GroupId, Grouping, MOST_CACHED_BYTES};
-use super::roles::reads_at_same_index;
+use super::roles::{changes_index, reads_at_same_index};
 
 /// Instructions that are followed at most.
 const MOST_STEPS: usize = 32;
@@ -84,6 +84,28 @@ impl Grouping<'_> {
                 self.role(user) == FusionRole::Elementwise && self.instruction(user).operands.iter().any(is_along_rows)
             })
             && self.reads_along_rows(id, 0) == Some(false)
+    }
+
+    /// Whether a transpose would read across the rows of arrays which are put together element by element, or row by row.
+    pub(super) fn is_interleaved_across_rows(
+        &self,
+        id: InstructionId,
+        shape: &ArrayShape,
+        users: &[InstructionId],
+    ) -> bool {
+        let mut whole = self.instruction(id);
+        if let (OpKind::Slice, &[operand]) = (whole.kind, &whole.operands[..]) {
+            whole = self.instruction(operand);
+        }
+        let interleaves = || {
+            whole.kind == OpKind::Reshape
+                && whole.operands.iter().any(|&parts| self.instruction(parts).kind == OpKind::Concatenate)
+                && changes_index(self.computation, whole)
+        };
+        let is_across = |user: &InstructionId| {
+            self.instruction(*user).kind == OpKind::Transpose && self.reads_along_rows(*user, 0) == Some(false)
+        };
+        shape.byte_size() > MOST_CACHED_BYTES && users.iter().any(is_across) && interleaves()
     }
 
     /// Whether neighbours along the rows of an instruction are neighbours along those of an operand.

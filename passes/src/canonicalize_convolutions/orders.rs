@@ -1,0 +1,207 @@
+//! Orders of dimensions in which products of matrices have long sums and vectors are full.
+
+use hlo::attributes::{ConvolutionDimensions, SliceDimension};
+use hlo::graph::InstructionId;
+use indexing::ceil_div;
+
+use super::Site;
+use crate::graph_builder::ConstantNumber;
+
+/// Sizes of the last dimension that are too small for vectors along it.
+const FEW: i64 = 8;
+
+/// Terms of sums from which on it is worth moving features behind space: along one dimension, whose rows are read in order as they are, more.
+const LEAST_TERMS: i64 = 9;
+const LEAST_TERMS_ALONG_ROWS: i64 = 64;
+
+/// Features of the input from which on the products of one place are a long sum by themselves, and products for each element that is moved to
+/// make sums longer.
+const LONG_SUM: i64 = 64;
+const PRODUCTS_OF_MOVED: i64 = 32;
+const PRODUCTS_OF_MOVED_SPACE: i64 = 4;
+
+/// Positions in space from which on that is worth it: where a window covers all of it, the kernel is what takes the time, and is read in
+/// order as it is.
+const FEWEST_POSITIONS: i64 = 2;
+
+/// Bytes of a kernel that convolutions read where it is, if its features of the result are neighbours; and rows of products from which on it
+/// is worth moving a larger one, of which neighbours in the window are then one sum, if that is not long already.
+const SMALL_KERNEL: usize = 1 << 16;
+const MANY_FEATURES: i64 = 128;
+const MANY_ROWS: i64 = 512;
+
+impl Site<'_> {
+    // convolution(x, k) with features before space => transpose(convolution(transpose(x), k)) with features last
+    pub(super) fn bring_features_last(&mut self) -> Option<Vec<i64>> {
+        let last = self.result.rank() as i64 - 1;
+        let d = &self.dimensions;
+        let features = self.result.dimensions[d.output_feature as usize];
+        let terms = self.builder.dimensions(self.kernel)[d.kernel_input_feature as usize];
+        let terms = self.window.iter().fold(terms, |terms, w| terms.saturating_mul(w.size));
+        let least = if d.output_spatial.len() > 1 { LEAST_TERMS } else { LEAST_TERMS_ALONG_ROWS };
+        let positions =
+            d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(self.result.dimensions[d as usize]));
+        if !self.options.features_last
+            || positions < FEWEST_POSITIONS
+            || !d.output_spatial.contains(&last)
+            || features < 2 * FEW
+            || terms < least
+        {
+            return None;
+        }
+        self.statistics.add("features-last", 1);
+        let kernel = self.builder.array(self.kernel);
+        let terms = kernel.dimensions[d.kernel_input_feature as usize];
+        let rows = self.result.element_count() / features;
+        if kernel.byte_size() <= SMALL_KERNEL || terms < MANY_FEATURES && rows >= MANY_ROWS {
+            let order = [&d.kernel_spatial[..], &[d.kernel_input_feature, d.kernel_output_feature]].concat();
+            self.kernel = self.builder.transpose(self.kernel, &order);
+            let behind = self.window.len() as i64;
+            self.dimensions = ConvolutionDimensions {
+                kernel_spatial: (0..behind).collect(),
+                kernel_input_feature: behind,
+                kernel_output_feature: behind + 1,
+                ..self.dimensions.clone()
+            };
+        }
+        let d = &self.dimensions;
+        let order = |batch: i64, spatial: &[i64], feature: i64| -> Vec<i64> {
+            std::iter::once(batch).chain(spatial.iter().copied()).chain([feature]).collect()
+        };
+        let of_input = order(d.input_batch, &d.input_spatial, d.input_feature);
+        let of_output = order(d.output_batch, &d.output_spatial, d.output_feature);
+        self.input = self.builder.transpose(self.input, &of_input);
+        self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
+        let spatial: Vec<i64> = (1..last).collect();
+        self.dimensions = ConvolutionDimensions {
+            input_batch: 0,
+            input_spatial: spatial.clone(),
+            input_feature: last,
+            output_batch: 0,
+            output_spatial: spatial,
+            output_feature: last,
+            ..self.dimensions.clone()
+        };
+        let place = |d: i64| of_output.iter().position(|&own| own == d).map_or(d, |place| place as i64);
+        Some((0..=last).map(place).collect())
+    }
+
+    // convolution(x, k) with a window of most of x => transpose(convolution(transpose(x), transpose(k))) with space first: neighbours in the
+    // window and their features are then one sum
+    pub(super) fn with_terms_together(&mut self) -> Option<InstructionId> {
+        let d = &self.dimensions;
+        let count = |dimensions: &[i64]| dimensions.iter().fold(1i64, |count, &size| count.saturating_mul(size));
+        let of_result = |d: i64| self.result.dimensions[d as usize];
+        let [input, kernel] = [self.input, self.kernel].map(|operand| self.builder.dimensions(operand));
+        let terms = kernel[d.kernel_input_feature as usize];
+        let window = self.window.iter().fold(1i64, |window, w| window.saturating_mul(w.size));
+        let positions = d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(of_result(d)));
+        let [batch, features] = [d.output_batch, d.output_feature].map(of_result);
+        let products = self.result.element_count().saturating_mul(window).saturating_mul(terms);
+        let moved = count(&input).saturating_add(count(&kernel)).saturating_add(self.result.element_count());
+        let last = self.result.rank() as i64 - 1;
+        let is_space_last = d.output_spatial.contains(&last);
+        let least = if is_space_last { PRODUCTS_OF_MOVED_SPACE } else { PRODUCTS_OF_MOVED };
+        if !self.options.features_last
+            || positions < 2
+            || window <= positions
+            || terms >= LONG_SUM
+            || is_space_last && of_result(last) >= 2 * FEW
+            || batch.max(features) < 2 * FEW
+            || products < least.saturating_mul(moved)
+        {
+            return None;
+        }
+        let order = |spatial: &[i64], last: [i64; 2]| [spatial, &last].concat();
+        let of_input = order(&d.input_spatial, [d.input_feature, d.input_batch]);
+        let of_kernel = order(&d.kernel_spatial, [d.kernel_input_feature, d.kernel_output_feature]);
+        let last =
+            if features < 2 * FEW { [d.output_feature, d.output_batch] } else { [d.output_batch, d.output_feature] };
+        let of_output = order(&d.output_spatial, last);
+        if [&of_input, &of_kernel, &of_output].into_iter().all(|order| order.is_sorted()) {
+            return None;
+        }
+        self.statistics.add("terms-together", 1);
+        self.input = self.builder.transpose(self.input, &of_input);
+        self.kernel = self.builder.transpose(self.kernel, &of_kernel);
+        self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
+        let place = |d: i64| of_output.iter().position(|&own| own == d).map_or(d, |place| place as i64);
+        let spatial: Vec<i64> = (0..self.window.len() as i64).collect();
+        let behind = spatial.len() as i64;
+        self.dimensions = ConvolutionDimensions {
+            input_spatial: spatial.clone(),
+            input_feature: behind,
+            input_batch: behind + 1,
+            kernel_spatial: spatial.clone(),
+            kernel_input_feature: behind,
+            kernel_output_feature: behind + 1,
+            output_batch: place(d.output_batch),
+            output_feature: place(d.output_feature),
+            output_spatial: spatial,
+        };
+        let (window, result) = (self.window.clone(), self.result.clone());
+        let value = match window.last() {
+            Some(w) if w.window_dilation > 1 && w.stride <= 1 => self.into_positions(),
+            _ => self.convolve(self.input, &window, &result),
+        };
+        let permutation: Vec<i64> = (0..of_output.len() as i64).map(place).collect();
+        Some(self.builder.transpose(value, &permutation))
+    }
+
+    // convolution(x, k) with few features last => transpose(convolution(x, k) with batches last), and the reverse
+    pub(super) fn exchange_last(&mut self) -> Option<Vec<i64>> {
+        let last = self.result.rank() as i64 - 1;
+        let (batch, feature) = (self.dimensions.output_batch, self.dimensions.output_feature);
+        let other = match last {
+            _ if last == feature => batch,
+            _ if last == batch => feature,
+            _ => return None,
+        };
+        let [size, other_size] = [last, other].map(|d| self.result.dimensions[d as usize]);
+        if size >= FEW || other_size < 2 * FEW {
+            return None;
+        }
+        self.statistics.add("exchange-last", 1);
+        (self.dimensions.output_batch, self.dimensions.output_feature) = (feature, batch);
+        self.result.dimensions.swap(last as usize, other as usize);
+        let mut permutation: Vec<i64> = (0..=last).collect();
+        permutation.swap(last as usize, other as usize);
+        Some(permutation)
+    }
+
+    // convolution(x, k), rhs_dilate=n => interleave(convolution(slice(x, 0::n), k), …)  along the last dimension of space
+    fn into_positions(&mut self) -> InstructionId {
+        let number = self.window.len() - 1;
+        let w = self.window[number];
+        let [input, output] =
+            [&self.dimensions.input_spatial, &self.dimensions.output_spatial].map(|spatial| spatial[number] as usize);
+        let (size, step) = (self.result.dimensions[output], w.window_dilation);
+        let count = ceil_div(size, step);
+        let mut window = self.window.clone();
+        window[number].window_dilation = 1;
+        let mut parts = Vec::new();
+        for first in 0..step.min(size) {
+            let own = ceil_div(size - first, step);
+            let limit = first + (own + w.size - 2) * step + 1;
+            let part = SliceDimension { start: first, limit, stride: step };
+            let part = self.builder.slice_along(self.input, &[(input, part)]);
+            let mut shape = self.result.clone();
+            shape.dimensions[output] = own;
+            let value = self.convolve(part, &window, &shape);
+            let value = if own == count {
+                value
+            } else {
+                let zero = self.builder.scalar(shape.element_type, ConstantNumber::Integer(0));
+                self.builder.pad_high(value, zero, output, count - own)
+            };
+            shape.dimensions[output] = count;
+            shape.dimensions.insert(output + 1, 1);
+            parts.push(self.builder.reshape(value, &shape.dimensions));
+        }
+        let whole = self.builder.concatenate(&parts, output + 1);
+        let mut sizes = self.result.dimensions.clone();
+        sizes[output] = count * parts.len() as i64;
+        let whole = self.builder.reshape(whole, &sizes);
+        self.builder.slice(whole, output, 0, size)
+    }
+}
