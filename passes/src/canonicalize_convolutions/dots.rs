@@ -37,12 +37,12 @@ impl Patches {
 
 impl Site<'_> {
     /// The convolution as a product of matrices, where windows have one element or none sees what another one does.
-    pub(super) fn into_dot(&mut self) -> Option<InstructionId> {
+    pub(super) fn as_dot(&mut self) -> Option<InstructionId> {
         if self.window.iter().all(|dimension| dimension.size == 1) {
-            return Some(self.into_dot_of_elements());
+            return Some(self.dot_of_elements());
         }
         let patches = self.patches()?;
-        Some(self.into_dot_of_patches(&patches))
+        Some(self.dot_of_patches(&patches))
     }
 
     /// How windows divide the input along each dimension of space, where none sees what another one does.
@@ -63,7 +63,7 @@ impl Site<'_> {
     }
 
     // convolution(x, k), stride=size => transpose(dot(reshape(slice(x)), k))
-    fn into_dot_of_patches(&mut self, patches: &[Patches]) -> InstructionId {
+    fn dot_of_patches(&mut self, patches: &[Patches]) -> InstructionId {
         self.statistics.add("patches-to-dot", 1);
         let d = self.dimensions.clone();
         let parts: Vec<(usize, SliceDimension)> = (d.input_spatial.iter().zip(patches))
@@ -125,7 +125,7 @@ impl Site<'_> {
     }
 
     // convolution(x, k), size=1x… => transpose(dot(slice(x), reshape(k)))
-    fn into_dot_of_elements(&mut self) -> InstructionId {
+    fn dot_of_elements(&mut self) -> InstructionId {
         self.statistics.add("convolution-to-dot", 1);
         let spatial = self.dimensions.input_spatial.iter().zip(&self.dimensions.output_spatial).zip(&self.window);
         let part = |((&from, &to), w): ((&i64, &i64), &WindowDimension)| {

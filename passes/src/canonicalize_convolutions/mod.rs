@@ -132,7 +132,7 @@ impl<'s> Site<'s> {
         let is_grouped = self.is_grouped();
         if let Some(number) = self.divided_dimension() {
             let moved = if is_grouped { None } else { self.bring_features_last() };
-            let value = self.into_phases(number);
+            let value = self.by_phases(number);
             return Some(moved.map_or(value, |permutation| self.builder.transpose(value, &permutation)));
         }
         if let Some(value) = self.by_winograd() {
@@ -143,7 +143,7 @@ impl<'s> Site<'s> {
             false => self.pad_input(),
         }
         self.reverse_kernel();
-        if !is_grouped && let Some(value) = self.into_dot().or_else(|| self.with_terms_together()) {
+        if !is_grouped && let Some(value) = self.as_dot().or_else(|| self.with_terms_together()) {
             return Some(value);
         }
         let exchanged = if is_grouped { None } else { self.bring_features_last().or_else(|| self.exchange_last()) };

@@ -141,7 +141,7 @@ impl Site<'_> {
         };
         let (window, result) = (self.window.clone(), self.result.clone());
         let value = match window.last() {
-            Some(w) if w.window_dilation > 1 && w.stride <= 1 => self.into_positions(),
+            Some(w) if w.window_dilation > 1 && w.stride <= 1 => self.by_positions(),
             _ => self.convolve(self.input, &window, &result),
         };
         let permutation: Vec<i64> = (0..of_output.len() as i64).map(place).collect();
@@ -170,7 +170,7 @@ impl Site<'_> {
     }
 
     // convolution(x, k), rhs_dilate=n => interleave(convolution(slice(x, 0::n), k), …)  along the last dimension of space
-    fn into_positions(&mut self) -> InstructionId {
+    fn by_positions(&mut self) -> InstructionId {
         let number = self.window.len() - 1;
         let w = self.window[number];
         let [input, output] =

@@ -71,7 +71,7 @@ impl Site<'_> {
     }
 
     // convolution(x, k), lhs_dilate=n => reshape(concatenate(convolution(x, slice(k, 0::n)), …))
-    pub(super) fn into_phases(&mut self, number: usize) -> InstructionId {
+    pub(super) fn by_phases(&mut self, number: usize) -> InstructionId {
         self.statistics.add("divide-dilated", 1);
         self.reverse_kernel();
         let w = self.window[number];
