@@ -579,7 +579,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         };
         let overlaps = rest > 0 && self.mapping.overlap;
         let last_start = piece.lower + extent - width;
-        if !outer.is_empty() && range.is_none() && self.are_written_out(emitter, count) {
+        if !outer.is_empty() && range.is_none() && !has_vectors_inside && self.are_written_out(emitter, count) {
             let numbers = 0..count + i64::from(overlaps);
             let mut starts = numbers.map(|number| (number * width + piece.lower).min(last_start));
             starts.try_for_each(|start| vector(emitter, emitter.scope.constant(start)))?;

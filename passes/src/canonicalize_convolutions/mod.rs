@@ -34,7 +34,7 @@ use crate::winograd;
 pub(crate) const OPTIONS: &[OptionDefinition] = &[
     OptionDefinition {
         name: "features-last",
-        description: "whether features move behind the dimensions of space where these are short: vectors run along them",
+        description: "whether features move behind the dimensions of space, and where they are few before these: vectors run along what is last",
         kind: OptionKind::Boolean,
         default: "false",
     },
@@ -49,7 +49,7 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[
 /// What the pass does beside what is always better.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConvolutionOptions {
-    /// Whether vectors run along features, wherever rows of space are short.
+    /// Whether features move behind space, and where they are few before it.
     pub(crate) features_last: bool,
     /// Whether Winograd's algorithm may be taken.
     pub(crate) winograd: bool,
@@ -131,7 +131,7 @@ impl<'s> Site<'s> {
     fn canonical(mut self) -> Option<InstructionId> {
         let is_grouped = self.is_grouped();
         if let Some(number) = self.divided_dimension() {
-            let moved = if is_grouped { None } else { self.bring_features_last() };
+            let moved = if is_grouped { None } else { self.bring_features_last().or_else(|| self.bring_space_last()) };
             let value = self.by_phases(number);
             return Some(moved.map_or(value, |permutation| self.builder.transpose(value, &permutation)));
         }
@@ -146,7 +146,10 @@ impl<'s> Site<'s> {
         if !is_grouped && let Some(value) = self.as_dot().or_else(|| self.with_terms_together()) {
             return Some(value);
         }
-        let exchanged = if is_grouped { None } else { self.bring_features_last().or_else(|| self.exchange_last()) };
+        let exchanged = match is_grouped {
+            true => None,
+            false => (self.bring_features_last()).or_else(|| self.exchange_last()).or_else(|| self.bring_space_last()),
+        };
         if self.window == self.attributes.window && exchanged.is_none() {
             return None;
         }

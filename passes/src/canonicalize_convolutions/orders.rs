@@ -30,80 +30,107 @@ const SMALL_KERNEL: usize = 1 << 16;
 const MANY_FEATURES: i64 = 128;
 const MANY_ROWS: i64 = 512;
 
+/// Where an order has a dimension.
+fn place(order: &[i64], dimension: i64) -> i64 {
+    order.iter().position(|&own| own == dimension).map_or(dimension, |place| place as i64)
+}
+
 impl Site<'_> {
+    /// Puts the dimensions of the input and the result in other orders; gives the permutation that takes this back of the result.
+    fn move_space(&mut self, of_input: &[i64], of_output: &[i64]) -> Vec<i64> {
+        self.input = self.builder.transpose(self.input, of_input);
+        self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
+        let d = &self.dimensions;
+        let [input_spatial, output_spatial] = [(&d.input_spatial, of_input), (&d.output_spatial, of_output)]
+            .map(|(spatial, order)| spatial.iter().map(|&d| place(order, d)).collect());
+        self.dimensions = ConvolutionDimensions {
+            input_batch: place(of_input, d.input_batch),
+            input_spatial,
+            input_feature: place(of_input, d.input_feature),
+            output_batch: place(of_output, d.output_batch),
+            output_spatial,
+            output_feature: place(of_output, d.output_feature),
+            ..d.clone()
+        };
+        (0..of_output.len() as i64).map(|d| place(of_output, d)).collect()
+    }
+
+    /// Puts the dimensions of the kernel in the order in which features of the result are neighbours, and before them those of the input.
+    fn move_kernel(&mut self) {
+        let d = &self.dimensions;
+        let order = [&d.kernel_spatial[..], &[d.kernel_input_feature, d.kernel_output_feature]].concat();
+        self.kernel = self.builder.transpose(self.kernel, &order);
+        self.dimensions = ConvolutionDimensions {
+            kernel_spatial: d.kernel_spatial.iter().map(|&d| place(&order, d)).collect(),
+            kernel_input_feature: place(&order, d.kernel_input_feature),
+            kernel_output_feature: place(&order, d.kernel_output_feature),
+            ..d.clone()
+        };
+    }
+
     // convolution(x, k) with features before space => transpose(convolution(transpose(x), k)) with features last
     pub(super) fn bring_features_last(&mut self) -> Option<Vec<i64>> {
-        let last = self.result.rank() as i64 - 1;
         let d = &self.dimensions;
-        let features = self.result.dimensions[d.output_feature as usize];
-        let terms = self.builder.dimensions(self.kernel)[d.kernel_input_feature as usize];
-        let terms = self.window.iter().fold(terms, |terms, w| terms.saturating_mul(w.size));
+        let of_result = |d: i64| self.result.dimensions[d as usize];
+        let features = of_result(d.output_feature);
+        let kernel = self.builder.array(self.kernel);
+        let terms_of_place = kernel.dimensions[d.kernel_input_feature as usize];
+        let terms = self.window.iter().fold(terms_of_place, |terms, w| terms.saturating_mul(w.size));
         let least = if d.output_spatial.len() > 1 { LEAST_TERMS } else { LEAST_TERMS_ALONG_ROWS };
-        let positions =
-            d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(self.result.dimensions[d as usize]));
+        let positions = d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(of_result(d)));
         if !self.options.features_last
             || positions < FEWEST_POSITIONS
-            || !d.output_spatial.contains(&last)
+            || !d.output_spatial.contains(&(self.result.rank() as i64 - 1))
             || features < 2 * FEW
             || terms < least
         {
             return None;
         }
         self.statistics.add("features-last", 1);
-        let kernel = self.builder.array(self.kernel);
-        let terms = kernel.dimensions[d.kernel_input_feature as usize];
-        let rows = self.result.element_count() / features;
-        if kernel.byte_size() <= SMALL_KERNEL || terms < MANY_FEATURES && rows >= MANY_ROWS {
-            let order = [&d.kernel_spatial[..], &[d.kernel_input_feature, d.kernel_output_feature]].concat();
-            self.kernel = self.builder.transpose(self.kernel, &order);
-            let behind = self.window.len() as i64;
-            self.dimensions = ConvolutionDimensions {
-                kernel_spatial: (0..behind).collect(),
-                kernel_input_feature: behind,
-                kernel_output_feature: behind + 1,
-                ..self.dimensions.clone()
-            };
-        }
-        let d = &self.dimensions;
-        let order = |batch: i64, spatial: &[i64], feature: i64| -> Vec<i64> {
-            std::iter::once(batch).chain(spatial.iter().copied()).chain([feature]).collect()
-        };
+        let order = |batch: i64, spatial: &[i64], feature: i64| [&[batch], spatial, &[feature]].concat();
         let of_input = order(d.input_batch, &d.input_spatial, d.input_feature);
         let of_output = order(d.output_batch, &d.output_spatial, d.output_feature);
-        self.input = self.builder.transpose(self.input, &of_input);
-        self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
-        let spatial: Vec<i64> = (1..last).collect();
-        self.dimensions = ConvolutionDimensions {
-            input_batch: 0,
-            input_spatial: spatial.clone(),
-            input_feature: last,
-            output_batch: 0,
-            output_spatial: spatial,
-            output_feature: last,
-            ..self.dimensions.clone()
-        };
-        let place = |d: i64| of_output.iter().position(|&own| own == d).map_or(d, |place| place as i64);
-        Some((0..=last).map(place).collect())
+        let rows = self.result.element_count() / features;
+        if kernel.byte_size() <= SMALL_KERNEL || terms_of_place < MANY_FEATURES && rows >= MANY_ROWS {
+            self.move_kernel();
+        }
+        Some(self.move_space(&of_input, &of_output))
+    }
+
+    // convolution(x, k) with few features last => transpose(convolution(transpose(x), k)) with space last
+    pub(super) fn bring_space_last(&mut self) -> Option<Vec<i64>> {
+        let d = &self.dimensions;
+        let &last = d.output_spatial.last()?;
+        let [features, row] = [d.output_feature, last].map(|d| self.result.dimensions[d as usize]);
+        let has_features_last = d.output_feature == self.result.rank() as i64 - 1;
+        if !self.options.features_last || !has_features_last || !(2..FEW).contains(&features) || row < FEW {
+            return None;
+        }
+        self.statistics.add("space-last", 1);
+        let order = |batch: i64, feature: i64, spatial: &[i64]| [&[batch, feature], spatial].concat();
+        let of_input = order(d.input_batch, d.input_feature, &d.input_spatial);
+        let of_output = order(d.output_batch, d.output_feature, &d.output_spatial);
+        Some(self.move_space(&of_input, &of_output))
     }
 
     // convolution(x, k) with a window of most of x => transpose(convolution(transpose(x), transpose(k))) with space first: neighbours in the
     // window and their features are then one sum
     pub(super) fn with_terms_together(&mut self) -> Option<InstructionId> {
         let d = &self.dimensions;
-        let count = |dimensions: &[i64]| dimensions.iter().fold(1i64, |count, &size| count.saturating_mul(size));
         let of_result = |d: i64| self.result.dimensions[d as usize];
-        let [input, kernel] = [self.input, self.kernel].map(|operand| self.builder.dimensions(operand));
-        let terms = kernel[d.kernel_input_feature as usize];
+        let [input, kernel] = [self.input, self.kernel].map(|operand| self.builder.array(operand));
+        let terms = kernel.dimensions[d.kernel_input_feature as usize];
         let window = self.window.iter().fold(1i64, |window, w| window.saturating_mul(w.size));
         let positions = d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(of_result(d)));
         let [batch, features] = [d.output_batch, d.output_feature].map(of_result);
         let products = self.result.element_count().saturating_mul(window).saturating_mul(terms);
-        let moved = count(&input).saturating_add(count(&kernel)).saturating_add(self.result.element_count());
+        let arrays = [&input, &kernel, &self.result];
+        let moved = arrays.iter().fold(0i64, |moved, array| moved.saturating_add(array.element_count()));
         let last = self.result.rank() as i64 - 1;
         let is_space_last = d.output_spatial.contains(&last);
         let least = if is_space_last { PRODUCTS_OF_MOVED_SPACE } else { PRODUCTS_OF_MOVED };
         if !self.options.features_last
-            || positions < 2
+            || positions < FEWEST_POSITIONS
             || window <= positions
             || terms >= LONG_SUM
             || is_space_last && of_result(last) >= 2 * FEW
@@ -115,36 +142,20 @@ impl Site<'_> {
         let order = |spatial: &[i64], last: [i64; 2]| [spatial, &last].concat();
         let of_input = order(&d.input_spatial, [d.input_feature, d.input_batch]);
         let of_kernel = order(&d.kernel_spatial, [d.kernel_input_feature, d.kernel_output_feature]);
-        let last =
+        let behind_space =
             if features < 2 * FEW { [d.output_feature, d.output_batch] } else { [d.output_batch, d.output_feature] };
-        let of_output = order(&d.output_spatial, last);
+        let of_output = order(&d.output_spatial, behind_space);
         if [&of_input, &of_kernel, &of_output].into_iter().all(|order| order.is_sorted()) {
             return None;
         }
         self.statistics.add("terms-together", 1);
-        self.input = self.builder.transpose(self.input, &of_input);
-        self.kernel = self.builder.transpose(self.kernel, &of_kernel);
-        self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
-        let place = |d: i64| of_output.iter().position(|&own| own == d).map_or(d, |place| place as i64);
-        let spatial: Vec<i64> = (0..self.window.len() as i64).collect();
-        let behind = spatial.len() as i64;
-        self.dimensions = ConvolutionDimensions {
-            input_spatial: spatial.clone(),
-            input_feature: behind,
-            input_batch: behind + 1,
-            kernel_spatial: spatial.clone(),
-            kernel_input_feature: behind,
-            kernel_output_feature: behind + 1,
-            output_batch: place(d.output_batch),
-            output_feature: place(d.output_feature),
-            output_spatial: spatial,
-        };
+        let permutation = self.move_space(&of_input, &of_output);
+        self.move_kernel();
         let (window, result) = (self.window.clone(), self.result.clone());
         let value = match window.last() {
             Some(w) if w.window_dilation > 1 && w.stride <= 1 => self.by_positions(),
             _ => self.convolve(self.input, &window, &result),
         };
-        let permutation: Vec<i64> = (0..of_output.len() as i64).map(place).collect();
         Some(self.builder.transpose(value, &permutation))
     }
 
