@@ -91,7 +91,10 @@ impl Site<'_> {
         let of_input = order(d.input_batch, &d.input_spatial, d.input_feature);
         let of_output = order(d.output_batch, &d.output_spatial, d.output_feature);
         let rows = self.result.element_count() / features;
-        if kernel.byte_size() <= SMALL_KERNEL || terms_of_place < MANY_FEATURES && rows >= MANY_ROWS {
+        // Parts of a kernel are copied in any case.
+        let is_divided = self.window.iter().any(|w| w.base_dilation > 1);
+        let is_worth_it = terms_of_place < MANY_FEATURES && rows >= MANY_ROWS;
+        if is_divided || kernel.byte_size() <= SMALL_KERNEL || is_worth_it {
             self.move_kernel();
         }
         Some(self.move_space(&of_input, &of_output))
