@@ -103,6 +103,56 @@ def batch_norm_pool(x, scale, bias):
     return lax.reduce_window(y, 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "VALID") / 9, mean, variance
 
 
+def channels_first(x, kernel, stride=1, dilation=1, padding="SAME"):
+    """A convolution as PyTorch lays it out."""
+    return lax.conv_general_dilated(
+        x, kernel, (stride, stride), padding, lhs_dilation=(dilation, dilation), dimension_numbers=("NCHW", "OIHW", "NCHW")
+    )
+
+
+@program(f32(4, 3, 32, 32), f32(24, 3, 3, 3), f32(24, 24, 3, 3), f32(48, 24, 3, 3), f32(10, 48), s32(4, low=0, high=9))
+def residual_step_channels_first(x, first, inner, wider, out, labels):
+    """A step of SGD of a small residual network with normalisation over groups."""
+    def normalised(y):
+        groups = y.reshape(y.shape[0], 4, -1)
+        groups = (groups - groups.mean(-1, keepdims=True)) * lax.rsqrt(groups.var(-1, keepdims=True) + 1e-5)
+        return jax.nn.relu(groups.reshape(y.shape))
+
+    def loss(weights):
+        first, inner, wider, out = weights
+        y = normalised(channels_first(x, first))
+        y = y + normalised(channels_first(y, inner))
+        y = normalised(channels_first(y, wider, stride=2))
+        z = y.mean((2, 3)) @ out.T
+        return -jnp.take_along_axis(jax.nn.log_softmax(z), labels[:, None], 1).mean()
+    weights = (first, inner, wider, out)
+    return jax.tree.map(lambda w, g: w - 0.1 * g, weights, jax.grad(loss)(weights))
+
+
+@program(f32(2, 64), f32(64, 2048), f32(64, 128, 4, 4), f32(32, 64, 4, 4), f32(3, 32, 4, 4))
+def generator_channels_first(noise, w, *kernels):
+    """Pictures from noise by transposed convolutions."""
+    x = jax.nn.relu(noise @ w).reshape(2, 128, 4, 4)
+    for kernel in kernels:
+        x = channels_first(jax.nn.relu(x), kernel, dilation=2, padding=((2, 2), (2, 2)))
+    return jnp.tanh(x)
+
+
+@program(f32(1, 1, 64, 64), f32(16, 1, 3, 3), f32(32, 16, 3, 3), f32(16, 48, 3, 3), f32(2, 16, 1, 1))
+def segmentation_channels_first(x, down, inner, up, out):
+    fine = jax.nn.relu(channels_first(x, down))
+    coarse = lax.reduce_window(fine, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+    coarse = jax.nn.relu(channels_first(coarse, inner))
+    coarse = jnp.repeat(jnp.repeat(coarse, 2, 2), 2, 3)
+    return channels_first(jax.nn.relu(channels_first(jnp.concatenate([fine, coarse], 1), up)), out)
+
+
+@program(f32(8, 3, 64, 64), f32(96, 3, 8, 8), f32(64, 96))
+def patch_embedding(images, kernel, positions):
+    patches = channels_first(images, kernel, stride=8, padding="VALID")
+    return patches.reshape(8, 96, 64).transpose(0, 2, 1) + positions
+
+
 @program(f32(300, 200), f32(200), f32(300, 200), f32(200), f32(300, 200, low=0, high=1), f32(200, low=0, high=1))
 def adam_step(w, b, dw, db, second, second_b):
     """Adam with clipping by the global norm and weight decay."""
