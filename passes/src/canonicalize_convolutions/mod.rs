@@ -4,9 +4,9 @@
 //! kernel, a *phase*, are a convolution without dilation, and these are interleaved. Phases that see the same elements of the input
 //! are features of one convolution. Other dilation, and padding, become a `pad` (which fuses with what makes the input), except
 //! where each feature is convolved by itself: that kernel leaves out what is outside of the input, and a `pad` with zeros
-//! becomes padding of its window. A reversed window becomes a `reverse` of the kernel. A window of one element is a product of
-//! matrices, and large ones of 3 × 3 are several (`winograd`). A result with few features (or batches) in its last dimension is
-//! computed with the other of the two there: vectors run along the last dimension.
+//! becomes padding of its window. A reversed window becomes a `reverse` of the kernel. Windows of one element, or of which none sees
+//! what another one does, are a product of matrices (`dots`), and large ones of 3 × 3 are several (`winograd`). Dimensions are put in the order
+//! in which vectors are full and sums are long (`orders`).
 
 mod dots;
 mod orders;
