@@ -14,8 +14,8 @@ const FEW: i64 = 8;
 const LEAST_TERMS: i64 = 9;
 const LEAST_TERMS_ALONG_ROWS: i64 = 64;
 
-/// Features of the input from which on the products of one place are a long sum by themselves, and products for each element that is moved to
-/// make sums longer.
+/// Features of the input from which on the products of one place are a long sum by themselves; and products for each element that is moved to
+/// make sums longer, fewer where rows of space are the alternative.
 const LONG_SUM: i64 = 64;
 const PRODUCTS_OF_MOVED: i64 = 32;
 const PRODUCTS_OF_MOVED_SPACE: i64 = 4;
@@ -29,6 +29,9 @@ const FEWEST_POSITIONS: i64 = 2;
 const SMALL_KERNEL: usize = 1 << 16;
 const MANY_FEATURES: i64 = 128;
 const MANY_ROWS: i64 = 512;
+
+/// Dilation of a window up to which its result is divided into as many convolutions.
+const MOST_DILATION: i64 = 4;
 
 /// Where an order has a dimension.
 fn place(order: &[i64], dimension: i64) -> i64 {
@@ -156,7 +159,7 @@ impl Site<'_> {
         self.move_kernel();
         let (window, result) = (self.window.clone(), self.result.clone());
         let value = match window.last() {
-            Some(w) if w.window_dilation > 1 && w.stride <= 1 => self.by_positions(),
+            Some(w) if (2..=MOST_DILATION).contains(&w.window_dilation) && w.stride <= 1 => self.by_positions(),
             _ => self.convolve(self.input, &window, &result),
         };
         Some(self.builder.transpose(value, &permutation))
