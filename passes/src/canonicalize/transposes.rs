@@ -76,6 +76,14 @@ impl Permutation {
 fn elementwise_of_transpose<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     elementwise_result(site)?;
     let permutation = Permutation::of_operands(site, site.operand_count())?;
+    // Products are computed transposed as well.
+    let is_of_product = |number: usize| {
+        let transpose = site.operand_definition(number, OpKind::Transpose)?;
+        transpose.operand_definition(0, OpKind::Dot)
+    };
+    if (0..site.operand_count()).any(|number| is_of_product(number).is_some()) {
+        return None;
+    }
     // Functions with several users are arrays in memory, which these read best in order.
     if definition(site.kind).cost == ElementCost::Transcendental && site.is_used_often() {
         return None;
