@@ -219,9 +219,8 @@ impl<'i> Product<'i> {
     // dot(x, y) => transpose(dot(y, x))
     fn exchanged(&self, builder: &mut GraphBuilder) -> Option<InstructionId> {
         let (dot, order) = exchanged_dot(builder, self.dot)?;
-        let place = |dimension: usize| order.iter().position(|&own| own == dimension).map(|place| place as i64);
-        let back: Vec<i64> = (0..order.len()).map(place).collect::<Option<_>>()?;
+        let order: Vec<i64> = order.into_iter().map(|dimension| dimension as i64).collect();
         let dot = builder.push(dot);
-        Some(builder.transpose(dot, &back))
+        Some(builder.transpose_back(dot, &order))
     }
 }

@@ -396,6 +396,13 @@ impl GraphBuilder {
         self.infer(OpKind::Transpose, &[operand], attributes)
     }
 
+    /// Dimensions that are in the order of a permutation in their first order: what [`Self::transpose`] did is taken back.
+    pub fn transpose_back(&mut self, operand: InstructionId, permutation: &[i64]) -> InstructionId {
+        let place = |dimension: i64| permutation.iter().position(|&own| own == dimension).map(|place| place as i64);
+        let back: Vec<i64> = (0..permutation.len() as i64).filter_map(place).collect();
+        self.transpose(operand, &back)
+    }
+
     /// The elements of some dimensions in reverse.
     pub fn reverse(&mut self, operand: InstructionId, dimensions: &[i64]) -> InstructionId {
         self.infer(OpKind::Reverse, &[operand], ReverseAttributes { dimensions })

@@ -38,6 +38,9 @@ impl Patches {
 impl Site<'_> {
     /// The convolution as a product of matrices, where windows have one element or none sees what another one does.
     pub(super) fn as_dot(&mut self) -> Option<InstructionId> {
+        if self.is_grouped() {
+            return None;
+        }
         if self.window.iter().all(|dimension| dimension.size == 1) {
             return Some(self.dot_of_elements());
         }
@@ -72,41 +75,38 @@ impl Site<'_> {
             })
             .collect();
         self.input = self.builder.slice_along(self.input, &parts);
-        // Each dimension of space is two; `places` are where the result has those that are left.
-        let input = self.builder.dimensions(self.input);
-        let (mut sizes, mut contracted, mut places) = (Vec::new(), vec![0; patches.len()], Vec::new());
-        for (number, &size) in input.iter().enumerate() {
-            match d.input_spatial.iter().position(|&own| own == number as i64) {
+        // Each dimension of space is two.
+        let (mut sizes, mut of_window, mut of_feature) = (Vec::new(), vec![0; patches.len()], 0);
+        for (number, size) in (0..).zip(self.builder.dimensions(self.input)) {
+            match d.input_spatial.iter().position(|&own| own == number) {
                 Some(spatial) => {
-                    let in_window = patches[spatial].place_in_window();
-                    contracted[spatial] = (sizes.len() + in_window) as i64;
+                    of_window[spatial] = (sizes.len() + patches[spatial].place_in_window()) as i64;
                     sizes.extend(patches[spatial].sizes());
-                    places.push(d.output_spatial[spatial]);
                 }
                 None => {
-                    if number as i64 == d.input_feature {
-                        contracted.push(sizes.len() as i64);
-                    } else {
-                        places.push(d.output_batch);
+                    if number == d.input_feature {
+                        of_feature = sizes.len() as i64;
                     }
                     sizes.push(size);
                 }
             }
         }
-        places.push(d.output_feature);
         let input = self.builder.reshape(self.input, &sizes);
-        let of_kernel: Vec<i64> = d.kernel_spatial.iter().copied().chain([d.kernel_input_feature]).collect();
-        self.dot(input, self.kernel, [&contracted, &of_kernel], &places)
+        let of_input = [&of_window[..], &[of_feature]].concat();
+        let of_kernel = [&d.kernel_spatial[..], &[d.kernel_input_feature]].concat();
+        self.dot([input, self.kernel], [&of_input, &of_kernel])
     }
 
-    /// A dot whose dimensions, those of the left operand and then those of the right one, have places in the result.
-    fn dot(
-        &mut self,
-        input: InstructionId,
-        kernel: InstructionId,
-        [of_input, of_kernel]: [&[i64]; 2],
-        places: &[i64],
-    ) -> InstructionId {
+    /// A dot that contracts the feature and the window of the input: what is left are places in the order of the input's dimensions, and
+    /// features of the result.
+    fn dot(&mut self, operands: [InstructionId; 2], [of_input, of_kernel]: [&[i64]; 2]) -> InstructionId {
+        let d = &self.dimensions;
+        let place = |dimension: i64| match d.input_spatial.iter().position(|&spatial| spatial == dimension) {
+            Some(number) => d.output_spatial[number],
+            None => d.output_batch,
+        };
+        let free = (0..self.result.rank() as i64).filter(|&dimension| dimension != d.input_feature);
+        let places: Vec<i64> = free.map(place).chain([d.output_feature]).collect();
         let shape = ArrayShape::new(
             self.result.element_type,
             places.iter().map(|&place| self.result.dimensions[place as usize]).collect::<Vec<_>>(),
@@ -117,11 +117,8 @@ impl Site<'_> {
             operand_precision: self.attributes.operand_precision,
             ..DotAttributes::new()
         };
-        let dot = self.builder.add(OpKind::Dot, shape, &[input, kernel], attributes);
-        let permutation: Vec<i64> = (0..places.len() as i64)
-            .filter_map(|place| places.iter().position(|&own| own == place).map(|number| number as i64))
-            .collect();
-        self.builder.transpose(dot, &permutation)
+        let dot = self.builder.add(OpKind::Dot, shape, &operands, attributes);
+        self.builder.transpose_back(dot, &places)
     }
 
     // convolution(x, k), size=1x… => transpose(dot(slice(x), reshape(k)))
@@ -134,7 +131,6 @@ impl Site<'_> {
         };
         let parts: Vec<(usize, SliceDimension)> = spatial.map(part).collect();
         self.input = self.builder.slice_along(self.input, &parts);
-        let sliced = self.builder.array(self.input);
         let (input_place, output_place) = (self.dimensions.kernel_input_feature, self.dimensions.kernel_output_feature);
         let kernel = self.builder.dimensions(self.kernel);
         let mut sizes = [kernel[input_place as usize], kernel[output_place as usize]];
@@ -143,15 +139,6 @@ impl Site<'_> {
             sizes.reverse();
         }
         let kernel = self.builder.reshape(self.kernel, &sizes);
-        // The dot's dimensions: those of the input but its feature, then the output's feature.
-        let feature = self.dimensions.input_feature;
-        let free: Vec<i64> = (0..sliced.rank() as i64).filter(|&d| d != feature).collect();
-        let place_in_output = |d: i64| match self.dimensions.input_spatial.iter().position(|&spatial| spatial == d) {
-            Some(number) => self.dimensions.output_spatial[number],
-            None => self.dimensions.output_batch,
-        };
-        let places: Vec<i64> =
-            free.iter().map(|&d| place_in_output(d)).chain([self.dimensions.output_feature]).collect();
-        self.dot(self.input, kernel, [&[feature], &[contracted]], &places)
+        self.dot([self.input, kernel], [&[self.dimensions.input_feature], &[contracted]])
     }
 }

@@ -129,11 +129,10 @@ impl<'s> Site<'s> {
 
     /// The convolution in its new form; `None` where that is the one that it has.
     fn canonical(mut self) -> Option<InstructionId> {
-        let is_grouped = self.is_grouped();
         if let Some(number) = self.divided_dimension() {
-            let moved = if is_grouped { None } else { self.bring_features_last().or_else(|| self.bring_space_last()) };
+            let order = self.bring_features_last().or_else(|| self.bring_space_last());
             let value = self.by_phases(number);
-            return Some(moved.map_or(value, |permutation| self.builder.transpose(value, &permutation)));
+            return Some(self.in_first_order(value, order));
         }
         if let Some(value) = self.by_winograd() {
             return Some(value);
@@ -143,25 +142,52 @@ impl<'s> Site<'s> {
             false => self.pad_input(),
         }
         self.reverse_kernel();
-        if !is_grouped && let Some(value) = self.as_dot().or_else(|| self.with_terms_together()) {
+        if let Some(value) = self.as_dot().or_else(|| self.with_terms_together()) {
             return Some(value);
         }
-        let exchanged = match is_grouped {
-            true => None,
-            false => (self.bring_features_last()).or_else(|| self.exchange_last()).or_else(|| self.bring_space_last()),
-        };
-        if self.window == self.attributes.window && exchanged.is_none() {
+        let order = self.bring_features_last().or_else(|| self.exchange_last()).or_else(|| self.bring_space_last());
+        if self.window == self.attributes.window && order.is_none() {
             return None;
         }
         let (window, result) = (self.window.clone(), self.result.clone());
-        let value = self.convolve(self.input, &window, &result);
-        Some(exchanged.map_or(value, |permutation| self.builder.transpose(value, &permutation)))
+        let value = self.convolve([self.input, self.kernel], &window, &result);
+        Some(self.in_first_order(value, order))
     }
 
-    /// The convolution of an input of the same dimensions, with a window and result of other sizes.
-    fn convolve(&mut self, input: InstructionId, window: &[WindowDimension], result: &ArrayShape) -> InstructionId {
+    /// The result in the order of dimensions that it had before they were put in another one.
+    fn in_first_order(&mut self, value: InstructionId, order: Option<Vec<i64>>) -> InstructionId {
+        order.map_or(value, |order| self.builder.transpose_back(value, &order))
+    }
+
+    /// The convolution of operands of the same dimensions, with a window and result of other sizes.
+    fn convolve(
+        &mut self,
+        operands: [InstructionId; 2],
+        window: &[WindowDimension],
+        result: &ArrayShape,
+    ) -> InstructionId {
         let attributes = ConvolutionAttributes { window, dim_labels: &self.dimensions, ..self.attributes };
-        self.builder.add(OpKind::Convolution, result.clone(), &[input, self.kernel], attributes)
+        self.builder.add(OpKind::Convolution, result.clone(), &operands, attributes)
+    }
+
+    /// Parts of the result, each with positions beside those of a dimension of space in a dimension behind it, as one whose positions
+    /// alternate; those behind the end of the result are left out.
+    fn interleave(&mut self, parts: &[InstructionId], dimension: usize) -> InstructionId {
+        let whole = self.builder.concatenate(parts, dimension + 1);
+        let mut sizes = self.builder.dimensions(whole);
+        sizes[dimension] *= sizes.remove(dimension + 1);
+        let whole = self.builder.reshape(whole, &sizes);
+        self.builder.slice(whole, dimension, 0, self.result.dimensions[dimension])
+    }
+
+    /// Elements of the window.
+    fn window_size(&self) -> i64 {
+        self.window.iter().fold(1, |size, w| size.saturating_mul(w.size))
+    }
+
+    /// Features of the input that the products of one place in the window are of.
+    fn terms_of_place(&self) -> i64 {
+        self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize]
     }
 
     fn is_grouped(&self) -> bool {
@@ -190,7 +216,7 @@ impl<'s> Site<'s> {
         let sizes = winograd::Sizes {
             batch: of_result(self.dimensions.output_batch),
             space: [rows, columns].map(of_result),
-            input_features: self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize],
+            input_features: self.terms_of_place(),
             output_features: of_result(self.dimensions.output_feature),
         };
         if !sizes.is_worth_it() {
@@ -201,32 +227,29 @@ impl<'s> Site<'s> {
             let output = (d.output_batch, &d.output_spatial[..], d.output_feature);
             [input, output].iter().all(|&own| own == (0, &[1, 2], 3))
         };
-        let moved = match has_features_last(&self.dimensions) {
+        let order = match has_features_last(&self.dimensions) {
             true => None,
             false => Some(self.bring_features_last()?),
         };
         self.statistics.add("winograd", 1);
         self.reverse_kernel();
-        let d = self.dimensions.clone();
         for (w, size) in self.window.iter_mut().zip(sizes.space) {
             w.padding_high += size % winograd::RESULT_TILE;
         }
         self.pad_input();
-        let order = [&d.kernel_spatial[..], &[d.kernel_input_feature, d.kernel_output_feature]].concat();
-        let kernel = self.builder.transpose(self.kernel, &order);
-        let whole = winograd::convolution(self.builder, self.input, kernel, sizes);
+        self.move_kernel();
+        let whole = winograd::convolution(self.builder, self.input, self.kernel, sizes);
         let [rows, columns] = sizes.space;
         let value = self.builder.slice(whole, 1, 0, rows);
         let value = self.builder.slice(value, 2, 0, columns);
-        Some(moved.map_or(value, |permutation| self.builder.transpose(value, &permutation)))
+        Some(self.in_first_order(value, order))
     }
 
     /// Whether each feature of the result sums products of one feature of the input: these are few, next to each other in
     /// vectors of features, and one test leaves out what is padding.
     fn leaves_padding_out(&self) -> bool {
-        let features = self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize];
         let is_dense = self.window.iter().all(|w| w.base_dilation <= 1);
-        self.attributes.feature_group_count > 1 && features == 1 && is_dense
+        self.attributes.feature_group_count > 1 && self.terms_of_place() == 1 && is_dense
     }
 
     // convolution(pad(x, 0), k) => convolution(x, k), pad

@@ -39,8 +39,19 @@ fn place(order: &[i64], dimension: i64) -> i64 {
 }
 
 impl Site<'_> {
-    /// Puts the dimensions of the input and the result in other orders; gives the permutation that takes this back of the result.
-    fn move_space(&mut self, of_input: &[i64], of_output: &[i64]) -> Vec<i64> {
+    /// Whether dimensions may be put in other orders.
+    fn moves_dimensions(&self) -> bool {
+        self.options.features_last && !self.is_grouped()
+    }
+
+    /// Positions in space of the result.
+    fn positions(&self) -> i64 {
+        let sizes = self.dimensions.output_spatial.iter().map(|&d| self.result.dimensions[d as usize]);
+        sizes.fold(1, |positions, size| positions.saturating_mul(size))
+    }
+
+    /// Puts the dimensions of the input and the result in other orders.
+    fn move_space(&mut self, of_input: &[i64], of_output: &[i64]) {
         self.input = self.builder.transpose(self.input, of_input);
         self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
         let d = &self.dimensions;
@@ -55,13 +66,17 @@ impl Site<'_> {
             output_feature: place(of_output, d.output_feature),
             ..d.clone()
         };
-        (0..of_output.len() as i64).map(|d| place(of_output, d)).collect()
     }
 
-    /// Puts the dimensions of the kernel in the order in which features of the result are neighbours, and before them those of the input.
-    fn move_kernel(&mut self) {
+    /// The order of the kernel's dimensions in which features of the result are neighbours, and before them those of the input.
+    fn kernel_order(&self) -> Vec<i64> {
         let d = &self.dimensions;
-        let order = [&d.kernel_spatial[..], &[d.kernel_input_feature, d.kernel_output_feature]].concat();
+        [&d.kernel_spatial[..], &[d.kernel_input_feature, d.kernel_output_feature]].concat()
+    }
+
+    /// Puts the dimensions of the kernel in that order.
+    pub(super) fn move_kernel(&mut self) {
+        let (d, order) = (&self.dimensions, self.kernel_order());
         self.kernel = self.builder.transpose(self.kernel, &order);
         self.dimensions = ConvolutionDimensions {
             kernel_spatial: d.kernel_spatial.iter().map(|&d| place(&order, d)).collect(),
@@ -74,15 +89,12 @@ impl Site<'_> {
     // convolution(x, k) with features before space => transpose(convolution(transpose(x), k)) with features last
     pub(super) fn bring_features_last(&mut self) -> Option<Vec<i64>> {
         let d = &self.dimensions;
-        let of_result = |d: i64| self.result.dimensions[d as usize];
-        let features = of_result(d.output_feature);
-        let kernel = self.builder.array(self.kernel);
-        let terms_of_place = kernel.dimensions[d.kernel_input_feature as usize];
-        let terms = self.window.iter().fold(terms_of_place, |terms, w| terms.saturating_mul(w.size));
+        let features = self.result.dimensions[d.output_feature as usize];
+        let terms_of_place = self.terms_of_place();
+        let terms = self.window_size().saturating_mul(terms_of_place);
         let least = if d.output_spatial.len() > 1 { LEAST_TERMS } else { LEAST_TERMS_ALONG_ROWS };
-        let positions = d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(of_result(d)));
-        if !self.options.features_last
-            || positions < FEWEST_POSITIONS
+        if !self.moves_dimensions()
+            || self.positions() < FEWEST_POSITIONS
             || !d.output_spatial.contains(&(self.result.rank() as i64 - 1))
             || features < 2 * FEW
             || terms < least
@@ -97,10 +109,11 @@ impl Site<'_> {
         // Parts of a kernel are copied in any case.
         let is_divided = self.window.iter().any(|w| w.base_dilation > 1);
         let is_worth_it = terms_of_place < MANY_FEATURES && rows >= MANY_ROWS;
-        if is_divided || kernel.byte_size() <= SMALL_KERNEL || is_worth_it {
+        if is_divided || self.builder.array(self.kernel).byte_size() <= SMALL_KERNEL || is_worth_it {
             self.move_kernel();
         }
-        Some(self.move_space(&of_input, &of_output))
+        self.move_space(&of_input, &of_output);
+        Some(of_output)
     }
 
     // convolution(x, k) with few features last => transpose(convolution(transpose(x), k)) with space last
@@ -109,14 +122,15 @@ impl Site<'_> {
         let &last = d.output_spatial.last()?;
         let [features, row] = [d.output_feature, last].map(|d| self.result.dimensions[d as usize]);
         let has_features_last = d.output_feature == self.result.rank() as i64 - 1;
-        if !self.options.features_last || !has_features_last || !(2..FEW).contains(&features) || row < FEW {
+        if !self.moves_dimensions() || !has_features_last || !(2..FEW).contains(&features) || row < FEW {
             return None;
         }
         self.statistics.add("space-last", 1);
         let order = |batch: i64, feature: i64, spatial: &[i64]| [&[batch, feature], spatial].concat();
         let of_input = order(d.input_batch, d.input_feature, &d.input_spatial);
         let of_output = order(d.output_batch, d.output_feature, &d.output_spatial);
-        Some(self.move_space(&of_input, &of_output))
+        self.move_space(&of_input, &of_output);
+        Some(of_output)
     }
 
     // convolution(x, k) with a window of most of x => transpose(convolution(transpose(x), transpose(k))) with space first: neighbours in the
@@ -125,9 +139,7 @@ impl Site<'_> {
         let d = &self.dimensions;
         let of_result = |d: i64| self.result.dimensions[d as usize];
         let [input, kernel] = [self.input, self.kernel].map(|operand| self.builder.array(operand));
-        let terms = kernel.dimensions[d.kernel_input_feature as usize];
-        let window = self.window.iter().fold(1i64, |window, w| window.saturating_mul(w.size));
-        let positions = d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(of_result(d)));
+        let (terms, window, positions) = (self.terms_of_place(), self.window_size(), self.positions());
         let [batch, features] = [d.output_batch, d.output_feature].map(of_result);
         let products = self.result.element_count().saturating_mul(window).saturating_mul(terms);
         let arrays = [&input, &kernel, &self.result];
@@ -135,7 +147,7 @@ impl Site<'_> {
         let last = self.result.rank() as i64 - 1;
         let is_space_last = d.output_spatial.contains(&last);
         let least = if is_space_last { PRODUCTS_OF_MOVED_SPACE } else { PRODUCTS_OF_MOVED };
-        if !self.options.features_last
+        if !self.moves_dimensions()
             || positions < FEWEST_POSITIONS
             || window <= positions
             || terms >= LONG_SUM
@@ -147,22 +159,21 @@ impl Site<'_> {
         }
         let order = |spatial: &[i64], last: [i64; 2]| [spatial, &last].concat();
         let of_input = order(&d.input_spatial, [d.input_feature, d.input_batch]);
-        let of_kernel = order(&d.kernel_spatial, [d.kernel_input_feature, d.kernel_output_feature]);
         let behind_space =
             if features < 2 * FEW { [d.output_feature, d.output_batch] } else { [d.output_batch, d.output_feature] };
         let of_output = order(&d.output_spatial, behind_space);
-        if [&of_input, &of_kernel, &of_output].into_iter().all(|order| order.is_sorted()) {
+        if [&of_input, &self.kernel_order(), &of_output].into_iter().all(|order| order.is_sorted()) {
             return None;
         }
         self.statistics.add("terms-together", 1);
-        let permutation = self.move_space(&of_input, &of_output);
+        self.move_space(&of_input, &of_output);
         self.move_kernel();
         let (window, result) = (self.window.clone(), self.result.clone());
         let value = match window.last() {
             Some(w) if (2..=MOST_DILATION).contains(&w.window_dilation) && w.stride <= 1 => self.by_positions(),
-            _ => self.convolve(self.input, &window, &result),
+            _ => self.convolve([self.input, self.kernel], &window, &result),
         };
-        Some(self.builder.transpose(value, &permutation))
+        Some(self.builder.transpose_back(value, &of_output))
     }
 
     // convolution(x, k) with few features last => transpose(convolution(x, k) with batches last), and the reverse
@@ -175,15 +186,15 @@ impl Site<'_> {
             _ => return None,
         };
         let [size, other_size] = [last, other].map(|d| self.result.dimensions[d as usize]);
-        if size >= FEW || other_size < 2 * FEW {
+        if self.is_grouped() || size >= FEW || other_size < 2 * FEW {
             return None;
         }
         self.statistics.add("exchange-last", 1);
         (self.dimensions.output_batch, self.dimensions.output_feature) = (feature, batch);
         self.result.dimensions.swap(last as usize, other as usize);
-        let mut permutation: Vec<i64> = (0..=last).collect();
-        permutation.swap(last as usize, other as usize);
-        Some(permutation)
+        let mut order: Vec<i64> = (0..=last).collect();
+        order.swap(last as usize, other as usize);
+        Some(order)
     }
 
     // convolution(x, k), rhs_dilate=n => interleave(convolution(slice(x, 0::n), k), …)  along the last dimension of space
@@ -204,7 +215,7 @@ impl Site<'_> {
             let part = self.builder.slice_along(self.input, &[(input, part)]);
             let mut shape = self.result.clone();
             shape.dimensions[output] = own;
-            let value = self.convolve(part, &window, &shape);
+            let value = self.convolve([part, self.kernel], &window, &shape);
             let value = if own == count {
                 value
             } else {
@@ -215,10 +226,6 @@ impl Site<'_> {
             shape.dimensions.insert(output + 1, 1);
             parts.push(self.builder.reshape(value, &shape.dimensions));
         }
-        let whole = self.builder.concatenate(&parts, output + 1);
-        let mut sizes = self.result.dimensions.clone();
-        sizes[output] = count * parts.len() as i64;
-        let whole = self.builder.reshape(whole, &sizes);
-        self.builder.slice(whole, output, 0, size)
+        self.interleave(&parts, output)
     }
 }

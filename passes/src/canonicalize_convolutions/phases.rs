@@ -3,8 +3,6 @@
 
 use hlo::attributes::{SliceDimension, WindowDimension};
 use hlo::graph::InstructionId;
-use hlo::op_kind::OpKind;
-use hlo::ops::convolution::ConvolutionAttributes;
 use hlo::shape::ArrayShape;
 use indexing::ceil_div;
 
@@ -58,9 +56,8 @@ impl Site<'_> {
     pub(super) fn divided_dimension(&self) -> Option<usize> {
         let divided = |w: &WindowDimension| if w.base_dilation > 1 { runs(w).len() } else { 1 };
         let parts = self.window.iter().fold(1, |parts: usize, w| parts.saturating_mul(divided(w)));
-        let features = self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize];
-        let product = self.window.iter().fold(features, |product, w| product.saturating_mul(w.size));
-        let product = product.saturating_mul(self.result.element_count());
+        let terms = self.window_size().saturating_mul(self.terms_of_place());
+        let product = terms.saturating_mul(self.result.element_count());
         // What is divided already has fewer phases, and fewer products.
         let is_part = self.window != self.attributes.window;
         let has_zeros = self.result.element_type.has_zero() && self.builder.element_type(self.kernel).has_zero();
@@ -102,10 +99,7 @@ impl Site<'_> {
             };
             parts.push(part);
         }
-        let whole = self.builder.concatenate(&parts, output + 1);
-        shape.dimensions[output] = count * w.base_dilation;
-        let whole = self.builder.reshape(whole, &shape.dimensions);
-        if shape.dimensions[output] == size { whole } else { self.builder.slice(whole, output, 0, size) }
+        self.interleave(&parts, output)
     }
 
     /// The kernel of a run of phases: its elements for each phase, which are features of their own.
@@ -155,23 +149,20 @@ impl Site<'_> {
         windows[number] = window;
         let mut result = shape.clone();
         result.dimensions[feature] *= phases;
-        let (dimensions, input, attributes) = (self.dimensions.clone(), self.input, self.attributes);
+        let input = self.input;
         let part = Site {
             builder: self.builder,
-            attributes,
+            attributes: self.attributes,
             statistics: self.statistics,
             // Each phase would be moved for itself.
             options: ConvolutionOptions { features_last: false, ..self.options },
-            dimensions: dimensions.clone(),
+            dimensions: self.dimensions.clone(),
             window: windows.clone(),
             result: result.clone(),
             input,
             kernel,
         };
-        let value = part.canonical().unwrap_or_else(|| {
-            let attributes = ConvolutionAttributes { window: &windows, dim_labels: &dimensions, ..attributes };
-            self.builder.add(OpKind::Convolution, result, &[input, kernel], attributes)
-        });
+        let value = part.canonical().unwrap_or_else(|| self.convolve([input, kernel], &windows, &result));
         let mut split = shape.dimensions.clone();
         split.insert(feature + 1, phases);
         let value = self.builder.reshape(value, &split);

@@ -47,9 +47,5 @@ pub(super) fn expand(
             builder.reshape(converted, &sizes)
         }
     };
-    let mut inverse = vec![0; order.len()];
-    for (position, &d) in order.iter().enumerate() {
-        *inverse.get_mut(d as usize)? = position as i64;
-    }
-    Some(builder.transpose(memory, &inverse))
+    Some(builder.transpose_back(memory, &order))
 }
