@@ -34,18 +34,15 @@ impl<'c> Math<'_, 'c> {
     fn estimated_rsqrt(self, x: Value<'c>) -> Option<Value<'c>> {
         let builder = self.builder;
         let (suffix, least) = if self.is_double(x) { ("pd", 2) } else { ("ps", 4) };
-        let lanes = builder.lanes_of(x.r#type());
-        let vector_lanes = lanes.unwrap_or(least);
-        let (true, Some(bits @ (128 | 256 | 512))) =
-            (self.target.scale_instruction, vector_lanes.checked_mul(128 / least))
-        else {
-            return None;
-        };
-        let vector = builder.broadcast(x, Some(vector_lanes));
-        let all_lanes = builder.constant_integer(builder.integer_type(vector_lanes.max(8)), -1);
-        let name = format!("llvm.x86.avx512.rsqrt14.{suffix}.{bits}");
-        let estimate = builder.intrinsic(&name, &[vector, vector, all_lanes], vector.r#type());
-        Some(if lanes.is_some() { estimate } else { builder.extract_lane(estimate, 0) })
+        let is_scalar = builder.lanes_of(x.r#type()).is_none();
+        let vector = if is_scalar { builder.broadcast(x, Some(least)) } else { x };
+        let width = self.instruction_lanes(vector)?;
+        let all_lanes = builder.constant_integer(builder.integer_type(width.max(8)), -1);
+        let name = format!("llvm.x86.avx512.rsqrt14.{suffix}.{}", 128 / least * width);
+        let estimate = self.in_parts(width, &[vector], |parts| {
+            builder.intrinsic(&name, &[parts[0], parts[0], all_lanes], parts[0].r#type())
+        });
+        Some(if is_scalar { builder.extract_lane(estimate, 0) } else { estimate })
     }
 
     /// sqrt(x² + y²) for `f32`; infinite if an operand is, also beside NaN.

@@ -23,8 +23,7 @@ struct Format {
     power: &'static [f64],
     /// (exp(x) - 1 - x) / x^2 for |x| up to ln 2 / 2.
     growth: &'static [f64],
-    /// Arguments of `exp`: at the first one the least factor that [`Reduced::halves`] makes is zero, at the last one the product
-    /// is infinite.
+    /// Arguments of `exp`: at the first one the least of two factors is zero, at the last one the product is infinite.
     exp_domain: [f64; 2],
     /// Arguments of `logistic`: at the first one it is zero, at the last one 1 to the last bit.
     logistic_domain: [f64; 2],
@@ -44,6 +43,12 @@ const F32: Format = Format {
     logistic_domain: [-104.5, 20.0],
     tanh_bound: 9.1,
 };
+
+/// The least argument of `exp` for `f32` whose result is a normal number.
+const LEAST_NORMAL_F32: f64 = -87.336_544;
+
+/// An argument of `exp` for `f32` whose result is rounded to zero.
+const LEAST_F32: f64 = -104.0;
 
 /// exp(x) for |x| up to ln 2 / 2, without the last two (exp(x) - 1 - x) / x^2.
 const EXP_F64: [f64; 12] = [
@@ -91,7 +96,9 @@ impl Format {
 /// A number less the nearest multiple of ln 2, or of a part of it.
 struct Reduced<'c> {
     rest: Value<'c>,
-    /// The multiple plus a constant in the low bits of the mantissa.
+    /// How many times that was subtracted.
+    times: Value<'c>,
+    /// The same plus a constant, in the low bits of an integer.
     multiple: Value<'c>,
 }
 
@@ -100,15 +107,15 @@ impl<'c> Math<'_, 'c> {
         if self.is_double(x) { &F64 } else { &F32 }
     }
 
-    /// `x` less a multiple of `part` times ln 2, and that multiple plus `offset`.
+    /// `x` less a multiple of `part` times ln 2; as an integer, that multiple is given plus `offset`.
     fn reduce(self, x: Value<'c>, part: f64, offset: u32) -> Reduced<'c> {
         let (builder, format) = (self.builder, self.format(x));
         let shift = self.constant(x, format.rounding_shift + f64::from(offset));
         let shifted = builder.fma(x, self.constant(x, LOG2_E / part), shift);
-        let n = builder.subf(shifted, shift);
-        let less = |rest, &ln_2: &f64| builder.fma(n, self.constant(x, -part * ln_2), rest);
+        let times = builder.subf(shifted, shift);
+        let less = |rest, &ln_2: &f64| builder.fma(times, self.constant(x, -part * ln_2), rest);
         let rest = format.ln_2.iter().fold(x, less);
-        Reduced { rest, multiple: builder.bitcast(shifted, builder.integer_type(format.bits)) }
+        Reduced { rest, times, multiple: builder.bitcast(shifted, builder.integer_type(format.bits)) }
     }
 
     /// The power of two whose biased exponent the low bits of an integer are; of 0 it is zero.
@@ -118,23 +125,44 @@ impl<'c> Math<'_, 'c> {
         builder.bitcast(builder.shli(exponent, mantissa_bits), builder.element_type_of(like.r#type()))
     }
 
-    /// Error at most 0.87 units in the last place, 1.7 of denormal results.
+    /// Error at most 0.87 units in the last place, 1.7 of subnormal results.
     pub(super) fn exp(self, x: Value<'c>) -> Value<'c> {
-        let (builder, format) = (self.builder, self.format(x));
-        let [low, high] = format.exp_domain;
-        let limited = self.clamp(x, low, high);
-        let Reduced { rest, multiple } = self.reduce(limited, 1.0, 2 * format.bias);
-        let power = self.horner(rest, format.power);
-        if self.has_scale_instruction(x) {
-            let offset = format.rounding_shift + f64::from(2 * format.bias);
-            let exponent = builder.subi(multiple, builder.integer_like(multiple, (offset as f32).to_bits().into()));
-            return self.scale(power, exponent);
+        if !self.is_double(x) && !self.builder.machine().is_gpu {
+            return self.exp_of_normal_numbers(x);
         }
-        // Two factors, as one would have to be less than the least normal number, or more than the largest. The first one is zero
-        // where masked elements are: rounding to zero is twenty times slower on some processors.
+        let format = self.format(x);
+        let [low, high] = format.exp_domain;
+        let Reduced { rest, multiple, .. } = self.reduce(self.clamp(x, low, high), 1.0, 2 * format.bias);
+        // The first factor is zero where masked elements are: to round to zero takes a processor twenty times as long.
+        self.scale_by_factors(self.horner(rest, format.power), multiple)
+    }
+
+    /// `exp` for `f32`, without arithmetic whose result is subnormal or rounded to zero, which takes processors twenty times as
+    /// long: there the power is scaled up until it is worth as many units as the result has in the last place, which are its bits.
+    fn exp_of_normal_numbers(self, x: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
+        let limited = self.clamp(x, LEAST_F32, F32.exp_domain[1]);
+        let is_subnormal = self.compare(limited, CmpfPredicate::Olt, LEAST_NORMAL_F32);
+        let Reduced { rest, times, multiple } = self.reduce(limited, 1.0, 2 * F32.bias);
+        let power = self.horner(rest, F32.power);
+        let digits = F32.bias - 1 + F32.mantissa_bits;
+        let scaled_up = builder.addf(times, self.constant(x, digits.into()));
+        let times = builder.select(is_subnormal, scaled_up, times);
+        let scaled = self.scale_by_instruction(power, times).unwrap_or_else(|| {
+            let scaled_up = builder.addi(multiple, builder.integer_like(multiple, digits.into()));
+            self.scale_by_factors(power, builder.select(is_subnormal, scaled_up, multiple))
+        });
+        let subnormal = self.float_of_bits(self.nearest_integer(scaled));
+        builder.select(is_subnormal, subnormal, scaled)
+    }
+
+    /// `x` times two to the power of `multiple` less twice the bias of exponents: two factors, as one would have to be less than
+    /// the least normal number, or more than the largest.
+    fn scale_by_factors(self, x: Value<'c>, multiple: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
         let half = builder.shrui(multiple, builder.integer_like(multiple, 1));
         let other_half = builder.subi(multiple, half);
-        let scaled = builder.mulf(power, self.power_of_biased(half, x));
+        let scaled = builder.mulf(x, self.power_of_biased(half, x));
         builder.mulf(scaled, self.power_of_biased(other_half, x))
     }
 
@@ -159,7 +187,7 @@ impl<'c> Math<'_, 'c> {
         let linear = builder.select(is_one, builder.addf(rest, half), rest);
         let small = builder.fma(polynomial, builder.mulf(rest, rest), linear);
         // Half of 2^n - 1 as an unevaluated sum, so that the subtraction loses nothing.
-        let scaled = self.scale(half, n.integer);
+        let scaled = self.scale(half, &n);
         let difference = builder.subf(scaled, half);
         let error = builder.subf(builder.subf(scaled, difference), half);
         let large = builder.addf(builder.fma(small, scaled, error), difference);
@@ -175,7 +203,7 @@ impl<'c> Math<'_, 'c> {
         let (magnitude, sign) = self.magnitude_and_sign(x);
         let limited = self.at_most(magnitude, format.tanh_bound);
         // exp(2|x|) = power * (1 + 2 growth), from |x| less a multiple of ln 2 / 2.
-        let Reduced { rest, multiple } = self.reduce(limited, 0.5, format.bias);
+        let Reduced { rest, multiple, .. } = self.reduce(limited, 0.5, format.bias);
         let polynomial = self.horner(rest, &format.growth_of_twice());
         let growth = builder.fma(polynomial, builder.mulf(rest, rest), rest);
         let power = self.power_of_biased(multiple, x);
@@ -192,7 +220,7 @@ impl<'c> Math<'_, 'c> {
         let limited = self.clamp(x, low, high);
         // 2^n / (2^n + exp(-rest)), both times as much as makes 2^n a normal number wherever the result is not zero.
         let digits = format.mantissa_bits + 1;
-        let Reduced { rest, multiple } = self.reduce(limited, 1.0, format.bias + digits);
+        let Reduced { rest, multiple, .. } = self.reduce(limited, 1.0, format.bias + digits);
         let power = self.power_of_biased(multiple, x);
         let factor = 2f64.powi(digits as i32);
         let shrinking = format.shrinking(factor);

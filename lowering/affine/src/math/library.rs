@@ -38,36 +38,7 @@ impl<'c> Math<'_, 'c> {
             return builder.from_elements(&results);
         };
         let symbol = format!("_ZGV{instruction_set}N{width}{}_{name}", "v".repeat(operands.len()));
-        let mut parts: Vec<Value<'c>> = (0..lanes / width)
-            .map(|part| {
-                let mask: Vec<u32> = (part * width..(part + 1) * width).collect();
-                let pieces: Vec<_> = operands
-                    .iter()
-                    .map(|&value| if *width == lanes { value } else { builder.shuffle(value, value, &mask) })
-                    .collect();
-                self.call_external(&symbol, &pieces)
-            })
-            .collect();
-        // Join neighbours; lanes are a power of two times an odd number, so an odd part may be left over at each level.
-        let mut sizes = vec![*width; parts.len()];
-        while parts.len() > 1 {
-            let (mut joined, mut joined_sizes) = (Vec::new(), Vec::new());
-            for (pair, size) in parts.chunks(2).zip(sizes.chunks(2)) {
-                match (pair, size) {
-                    ([left, right], [left_size, right_size]) => {
-                        let mask: Vec<u32> = (0..left_size + right_size).collect();
-                        joined.push(builder.shuffle(*left, *right, &mask));
-                        joined_sizes.push(left_size + right_size);
-                    }
-                    (alone, size) => {
-                        joined.extend(alone);
-                        joined_sizes.extend(size);
-                    }
-                }
-            }
-            (parts, sizes) = (joined, joined_sizes);
-        }
-        parts.first().copied().unwrap_or(operands[0])
+        self.in_parts(*width, operands, |parts| self.call_external(&symbol, parts))
     }
 
     fn call_c(self, name: &str, operands: &[Value<'c>]) -> Value<'c> {

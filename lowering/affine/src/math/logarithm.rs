@@ -8,20 +8,24 @@ const QUIET_NAN: i64 = 0x7fc0_0000;
 const EXPONENT_MASK: i64 = 0xff80_0000_u32 as i32 as i64;
 /// 2^-23: an exponent that still stands at its place in the bits, times this, is the exponent.
 const EXPONENT_UNIT: f64 = 1.0 / 8_388_608.0;
+/// 2^-30: `log1p` of what is smaller is the same to the last bit.
+const LEAST_BENT: f64 = 1.0 / 1_073_741_824.0;
 
 impl<'c> Math<'_, 'c> {
-    /// Error at most 0.86 units in the last place, for denormal operands, too.
+    /// Error at most 0.86 units in the last place, for subnormal operands, too.
     pub(super) fn log(self, x: Value<'c>) -> Value<'c> {
         let builder = self.builder;
-        let is_denormal = self.compare(x, CmpfPredicate::Olt, f32::MIN_POSITIVE.into());
-        let scaled = builder.select(is_denormal, builder.mulf(x, self.constant(x, 8_388_608.0)), x);
-        let offset = builder.select(is_denormal, self.constant(x, -23.0), self.constant(x, 0.0));
+        let float_type = builder.element_type_of(x.r#type());
+        let is_subnormal = self.compare(x, CmpfPredicate::Olt, f32::MIN_POSITIVE.into());
+        // The bits of a subnormal number are how many units of 2^-149 it has; to multiply it would take many times as long.
+        let scaled = builder.select(is_subnormal, builder.sitofp(self.bits(x), float_type), x);
+        let offset = builder.select(is_subnormal, self.constant(x, -149.0), self.constant(x, 0.0));
         let bits = self.bits(scaled);
         let above_two_thirds = builder.subi(bits, builder.integer_like(bits, 0x3f2a_aaab));
         let exponent = builder.andi(above_two_thirds, builder.integer_like(bits, EXPONENT_MASK));
         let mantissa = self.float_of_bits(builder.subi(bits, exponent));
         let m = builder.subf(mantissa, self.constant(x, 1.0));
-        let float = builder.sitofp(exponent, builder.element_type_of(x.r#type()));
+        let float = builder.sitofp(exponent, float_type);
         let exponent = builder.fma(float, self.constant(x, EXPONENT_UNIT), offset);
         let square = builder.mulf(m, m);
         let even = self.horner(square, &[-0.130_310_059, -0.121_483_512, -0.166_846_126, -0.249_996_200]);
@@ -35,8 +39,11 @@ impl<'c> Math<'_, 'c> {
     }
 
     /// Error at most 0.87 units in the last place.
-    pub(super) fn log1p(self, x: Value<'c>) -> Value<'c> {
+    pub(super) fn log1p(self, argument: Value<'c>) -> Value<'c> {
         let builder = self.builder;
+        // A small number is its own result; its square may be subnormal, which takes some processors twenty times as long.
+        let is_small = self.compare(builder.absf(argument), CmpfPredicate::Olt, LEAST_BENT);
+        let x = builder.select(is_small, self.constant(argument, 0.0), argument);
         let one_more = builder.addf(x, self.constant(x, 1.0));
         let bits = self.bits(one_more);
         let above_three_quarters = builder.subi(bits, builder.integer_like(bits, 0x3f40_0000));
@@ -57,8 +64,8 @@ impl<'c> Math<'_, 'c> {
         let float = builder.sitofp(exponent, builder.element_type_of(x.r#type()));
         let exponent = builder.mulf(float, self.constant(x, EXPONENT_UNIT));
         let result = builder.fma(exponent, self.constant(x, LN_2), sum);
-        let result = builder.select(self.compare(x, CmpfPredicate::Oeq, 0.0), x, result);
-        self.logarithm_specials(x, one_more, result)
+        let result = builder.select(is_small, argument, result);
+        self.logarithm_specials(argument, one_more, result)
     }
 
     /// The logarithm of `argument` where it is not positive and finite: infinities at 0 and infinity, else NaN.

@@ -17,6 +17,7 @@ mod exponential;
 mod inverse;
 mod library;
 mod logarithm;
+mod parts;
 mod polynomial;
 mod power;
 mod remainder;

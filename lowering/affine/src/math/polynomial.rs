@@ -95,21 +95,43 @@ impl<'c> Math<'_, 'c> {
         Rounded { float, integer }
     }
 
-    /// `x * 2^exponent` for an `f32` near 1 and exponents in -200..=200, rounded once also where the result is denormal.
-    pub(super) fn scale(self, x: Value<'c>, exponent: Value<'c>) -> Value<'c> {
+    /// The nearest integer to an `f32`, even between two, as `i32`; for those that are too large, anything.
+    pub(super) fn nearest_integer(self, x: Value<'c>) -> Value<'c> {
+        let integer = self.builder.with_element_type(x.r#type(), self.builder.integer_type(32));
+        let suffix = self.builder.lanes_of(integer).map_or(String::new(), |lanes| format!("v{lanes}"));
+        self.builder.intrinsic(&format!("llvm.lrint.{suffix}i32.{suffix}f32"), &[x], integer)
+    }
+
+    /// `x * 2^exponent` for an `f32` near 1 and exponents in -200..=200, rounded once also where the result is subnormal.
+    pub(super) fn scale(self, x: Value<'c>, exponent: &Rounded<'c>) -> Value<'c> {
         let builder = self.builder;
-        if let (true, Some(lanes)) = (self.has_scale_instruction(x), builder.lanes_of(x.r#type())) {
-            return builder.intrinsic(&format!("llvm.ldexp.v{lanes}f32.v{lanes}i32"), &[x, exponent], x.r#type());
+        if let Some(scaled) = self.scale_by_instruction(x, exponent.float) {
+            return scaled;
         }
-        let half = builder.shrsi(exponent, builder.integer_like(exponent, 1));
-        let rest = builder.subi(exponent, half);
+        let half = builder.shrsi(exponent.integer, builder.integer_like(exponent.integer, 1));
+        let rest = builder.subi(exponent.integer, half);
         builder.mulf(builder.mulf(x, self.power_of_two(half)), self.power_of_two(rest))
     }
 
-    /// Whether an instruction scales values like `x`.
-    pub(super) fn has_scale_instruction(self, x: Value<'c>) -> bool {
-        let lanes = self.builder.lanes_of(x.r#type());
-        self.target.scale_instruction && !self.is_double(x) && lanes.is_some_and(|lanes| lanes % 4 == 0)
+    /// `x * 2^exponent` for a whole number, where that is an instruction (of AVX-512).
+    pub(super) fn scale_by_instruction(self, x: Value<'c>, exponent: Value<'c>) -> Option<Value<'c>> {
+        let builder = self.builder;
+        let width = if self.is_double(x) { None } else { self.instruction_lanes(x) }?;
+        let all_lanes = builder.constant_integer(builder.integer_type(width.max(8)), -1);
+        // Rounding is that of the thread.
+        let rounding = (width == 16).then(|| builder.constant_integer(builder.integer_type(32), 4));
+        Some(self.in_parts(width, &[x, exponent], |parts| {
+            let operands = [parts[0], parts[1], parts[0], all_lanes].into_iter().chain(rounding);
+            let name = format!("llvm.x86.avx512.mask.scalef.ps.{}", 32 * width);
+            builder.intrinsic(&name, &operands.collect::<Vec<_>>(), parts[0].r#type())
+        }))
+    }
+
+    /// Lanes of the registers that vectors like `x` are held in, if they fill them and these have AVX-512's instructions.
+    pub(super) fn instruction_lanes(self, x: Value<'c>) -> Option<u32> {
+        let lanes = self.builder.lanes_of(x.r#type())?;
+        let widths = if self.is_double(x) { [8, 4, 2] } else { [16, 8, 4] };
+        widths.into_iter().find(|width| self.target.scale_instruction && lanes % width == 0)
     }
 
     /// 2^exponent for exponents of normal floats.

@@ -31,6 +31,8 @@ trait Floats: Vector<Element = f32> {
     unsafe fn smaller(self, other: Self) -> Self;
     /// This times two to the power of a whole number, which is given plus [`ROUNDING_SHIFT`].
     unsafe fn scale(self, shifted: Self) -> Self;
+    /// This, but 0 where `x` is less than a bound.
+    unsafe fn zero_where_less(self, x: Self, bound: Self) -> Self;
     /// Rounded to the nearest `bf16`.
     unsafe fn rounded(self) -> Self;
     unsafe fn largest_lane(self) -> f32;
@@ -46,8 +48,8 @@ const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 /// exp(x) for |x| up to ln 2 / 2.
 const POWER: [f32; 7] = [1.378_059_4e-3, 8.373_124_5e-3, 4.166_953_6e-2, 1.666_647_2e-1, 0.499_999_85, 1.0, 1.0];
 
-/// Arguments whose power is more than 0, and finite.
-const DOMAIN: [f32; 2] = [-176.0, 104.0];
+/// Arguments whose power is a normal number, but for the last ones, which are infinite.
+const DOMAIN: [f32; 2] = [-87.336_54, 104.0];
 
 /// Vectors that are compared side by side: a comparison waits for the one before.
 const AT_ONCE: usize = 4;
@@ -99,6 +101,12 @@ floats!(__m256, _mm256_sub_ps, _mm256_mul_ps, _mm256_max_ps, _mm256_min_ps, {
     }
 
     #[inline(always)]
+    unsafe fn zero_where_less(self, x: Self, bound: Self) -> Self {
+        // SAFETY: arithmetic.
+        unsafe { _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(x, bound), self) }
+    }
+
+    #[inline(always)]
     unsafe fn rounded(self) -> Self {
         // SAFETY: arithmetic.
         unsafe {
@@ -139,6 +147,12 @@ floats!(__m512, _mm512_sub_ps, _mm512_mul_ps, _mm512_max_ps, _mm512_min_ps, {
     }
 
     #[inline(always)]
+    unsafe fn zero_where_less(self, x: Self, bound: Self) -> Self {
+        // SAFETY: arithmetic.
+        unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, bound), self) }
+    }
+
+    #[inline(always)]
     unsafe fn rounded(self) -> Self {
         // SAFETY: arithmetic.
         unsafe {
@@ -170,7 +184,8 @@ unsafe fn splat<V: Floats>(value: f32) -> V {
     unsafe { V::broadcast(&value) }
 }
 
-/// The exponential of each lane, as compiled code computes it.
+/// The exponential of each lane, as compiled code computes it; 0 for less than the least normal number. Each row has a weight of 1,
+/// beside which such a one is nothing, while to multiply by it takes some processors a hundred times as long.
 #[inline(always)]
 unsafe fn exponential<V: Floats>(x: V) -> V {
     // SAFETY: arithmetic.
@@ -183,7 +198,7 @@ unsafe fn exponential<V: Floats>(x: V) -> V {
         let rest = LN_2.iter().fold(limited, |rest, &part| multiple.multiply_add(splat::<V>(-part), rest));
         let [first, others @ ..] = POWER;
         let power = others.iter().fold(splat::<V>(first), |sum, &factor| sum.multiply_add(rest, splat::<V>(factor)));
-        power.scale(shifted)
+        power.scale(shifted).zero_where_less(x, low)
     }
 }
 
