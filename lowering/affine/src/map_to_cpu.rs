@@ -299,6 +299,9 @@ fn loops_over_elements<'c>(
     let shapes = computation.instructions.iter().map(|instruction| &instruction.shape);
     let lanes = vector_lanes(shapes, choice.target.vector_bits);
     let is_update = root.kind == OpKind::DynamicUpdateSlice;
+    // Dimensions of which an update is a part, so that rows of it are not neighbours in memory.
+    let whole = if is_update { &result_shape(root)?.dimensions } else { sizes };
+    let parts: Vec<usize> = (0..sizes.len()).filter(|&own| whole[own] != sizes[own]).collect();
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
@@ -326,13 +329,14 @@ fn loops_over_elements<'c>(
         None => {
             let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
             let by_row = rows.as_ref().map(|rows| rows.rank);
-            let mut groups = groups_of(&traced, sizes, [choice.part.map(|(own, _)| own), by_row]);
+            let starts = choice.part.map(|(own, _)| own).into_iter().chain(by_row);
+            let mut groups = groups_of(&traced, sizes, starts.chain(parts.iter().copied()));
             if choice.part.is_none() && rows.is_none() && !is_update && lanes >= 2 {
                 join_short_rows(&mut groups, &traced, computation, sizes, lanes);
             }
             let (mut loops, mut vector_loop) =
                 plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
-            if choice.part.is_none() && rows.is_none() && !is_update {
+            if choice.part.is_none() && rows.is_none() && parts.last() != sizes.len().checked_sub(1).as_ref() {
                 crossed = crossing(computation, &loops, &groups, &traced, (lanes, choice.in_place));
             }
             if let (Some(_), [.., row]) = (crossed, &mut loops[..]) {
@@ -351,12 +355,6 @@ fn loops_over_elements<'c>(
                 if row_loop.is_none() {
                     narrow_loop = transposed_narrow_loop(computation, &loops, &groups, &traced);
                 }
-            }
-            // Rows of an update are not neighbours in memory.
-            let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
-            if is_update && !is_whole()? && loops.iter().any(|l| l.sizes.len() > 1) {
-                loops = sizes.iter().copied().map(Loop::over).collect();
-                vector_loop = vector_loop.and_then(|_| last_if_long(&loops));
             }
             (loops, vector_loop)
         }
@@ -506,10 +504,10 @@ fn moved_inside<'c>(context: &'c Context, mapping: WorkMapping<'c>, number: usiz
 }
 
 /// The neighbouring dimensions that are one loop each, as (first, one past last).
-fn groups_of(traced: &Traced<'_>, sizes: &[i64], starts: [Option<usize>; 2]) -> Vec<(usize, usize)> {
+fn groups_of(traced: &Traced<'_>, sizes: &[i64], starts: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
     let groups = merged_dimensions(&traced.found, &traced.scope, (&traced.variables, sizes), true);
     // A part of a dimension is a loop of its own, and no loop goes from row to row and along them.
-    starts.into_iter().flatten().fold(groups, |groups, own| {
+    starts.fold(groups, |groups, own| {
         let split = |(first, last)| match (first + 1..last).contains(&own) {
             true => vec![(first, own), (own, last)],
             false => vec![(first, last)],
