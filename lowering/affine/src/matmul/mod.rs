@@ -32,6 +32,7 @@ use indexing::Var;
 use melior::Context;
 use mlir_ext::builder::Machine;
 
+use crate::access::LINE_BYTES;
 use crate::contraction::contraction_maps;
 use crate::operand_maps::operand_shape;
 use crate::walk::linear_address;
@@ -59,6 +60,8 @@ const LEAST_PACKED_STEPS: i64 = 64;
 /// Bytes that addresses lie apart that have the same place in the first-level cache, and how many of them find room.
 const PAGE: u64 = 4096;
 const WAYS: i64 = 8;
+/// Bytes of two tiles of A that find room in the first-level cache beside what passes through it of B.
+const BYTES_OF_TILES: i64 = 24 << 10;
 /// Bytes of an operand that is not in a cache before it is packed.
 const LARGE: i64 = 1 << 20;
 /// Bytes of a row of the panels that share a walk over A, and most bytes where that spares walks: a block of them stays in the
@@ -506,13 +509,17 @@ impl MatMul {
         row_bytes.is_multiple_of(PAGE) && 2 * self.vector_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS
     }
 
-    /// Whether tiles ask for the rows of A of the next tile while they go through their own.
-    fn asks_for_tiles(&self) -> bool {
-        let have_room = match self.packing_of_a() {
+    /// How far ahead, in elements of A, tiles ask for lines while they go through their rows: those of the next tile if the
+    /// first-level cache has room for two, else the next line of each row.
+    fn distance_ahead(&self, tile: i64) -> Option<i64> {
+        let are_rows = match self.packing_of_a() {
             Some(packed) => !packed.has_columns(),
             None => self.k.a == 1 && !self.rows_compete(),
         };
-        have_room && self.k.size >= LEAST_PACKED_STEPS
+        let element_bytes = self.element_type.byte_width() as i64;
+        let tile_bytes = self.tile_rows() * self.block_k() * element_bytes;
+        let distance = if 2 * tile_bytes <= BYTES_OF_TILES { tile } else { LINE_BYTES / element_bytes };
+        (are_rows && self.k.size >= LEAST_PACKED_STEPS).then_some(distance)
     }
 
     /// How a block of A is packed before its tiles are computed, if several panels use it and it pays, or it is computed.

@@ -109,7 +109,7 @@ impl<'c> Emitter<'_, 'c> {
                 (self.operand(Operand::A)?, first, product.m.a, product.k.a, tile_rows * product.m.a)
             }
         };
-        let a_ahead = if product.asks_for_tiles() { a_tile } else { 0 };
+        let a_ahead = product.distance_ahead(a_tile).unwrap_or_default();
         // Panels that another run has packed come from far, and so does a large B: tiles ask for those of the next columns.
         let packed_ahead = product.packed_rows() * product.panel();
         let (b, b_first, b_step, b_ahead) = match block.panels.b {

@@ -227,6 +227,12 @@ fn prefetch_far<T>(place: *const T) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) }
 }
 
+/// Rows from which on tiles of whole lines ask for a line a step: for all rows at once, they would wait for the lines of B.
+const LEAST_ROWS_SPREAD: usize = 8;
+
+/// Steps between asking for a row of B and using it, in such tiles.
+const STEPS_AHEAD: isize = 8;
+
 /// What of the next panel a tile asks for.
 #[derive(Clone, Copy)]
 struct Ahead<E> {
@@ -266,6 +272,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
             (0..VECTORS).for_each(|vector| prefetch(c.wrapping_add(vector * V::LANES)));
         });
         let steps_of_line = LINE_BYTES / size_of::<V::Element>();
+        let spreads = size_of::<V>() == LINE_BYTES && ROWS >= LEAST_ROWS_SPREAD;
         let (mut first, mut panel) = (a, block.b);
         for _ in 0..distances.runs {
             let mut rows: [*const V::Element; 5] = std::array::from_fn(|group| {
@@ -275,10 +282,13 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
             let mut b = panel;
             let mut left = block.steps;
             while left > 0 {
+                let mut row_ahead = next;
                 if distances.a_ahead != 0 {
-                    for_each_row!(row < ROWS, {
-                        prefetch(next.wrapping_byte_offset(row as isize * distances.a_row));
-                    });
+                    if !spreads {
+                        for_each_row!(row < ROWS, {
+                            prefetch(next.wrapping_byte_offset(row as isize * distances.a_row));
+                        });
+                    }
                     next = next.wrapping_byte_offset(LINE_BYTES as isize);
                 }
                 let steps = left.min(steps_of_line);
@@ -290,6 +300,14 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
                 }
                 left -= steps;
                 for _ in 0..steps {
+                    if spreads {
+                        for _ in 0..ROWS.div_ceil(steps_of_line) {
+                            prefetch(row_ahead);
+                            row_ahead = row_ahead.wrapping_byte_offset(distances.a_row);
+                        }
+                        let later = b.wrapping_byte_offset(STEPS_AHEAD * distances.b_step);
+                        (0..VECTORS).for_each(|vector| prefetch(later.wrapping_add(vector * V::LANES)));
+                    }
                     let columns: [V; VECTORS] = std::array::from_fn(|vector| {
                         let b = b.wrapping_add(vector * V::LANES);
                         if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) }
