@@ -14,7 +14,7 @@ use crate::Element;
 
 /// Calls a function that is compiled for the widest vectors of the processor; what it calls must be inlined to be so too.
 #[inline(always)]
-pub(crate) fn in_vectors<R>(what: impl FnOnce() -> R) -> R {
+pub fn in_vectors<R>(what: impl FnOnce() -> R) -> R {
     struct Call<F>(F);
 
     impl<R, F: FnOnce() -> R> NullaryFnOnce for Call<F> {

@@ -5,6 +5,7 @@ use faer::{
     MatMut, MatRef, c64,
     prelude::{Reborrow, ReborrowMut},
 };
+use linear_algebra::in_vectors;
 
 /// Turns a Hessenberg matrix into upper triangular form but for blocks of 2 by 2 with a conjugate pair of eigenvalues and equal
 /// diagonal elements each; every transformation is applied to the columns of `z` as well. An error is the number of leading
@@ -139,11 +140,38 @@ fn make_reflection(v: &mut [f64]) -> f64 {
 }
 
 /// Multiplies the columns from `first` on by 1 - τ v vᵀ from the right.
-fn reflect_columns(mut a: MatMut<'_, f64>, first: usize, v: &[f64], tau: f64) {
-    for row in 0..a.nrows() {
-        let product: f64 = v.iter().enumerate().map(|(place, v)| a[(row, first + place)] * v).sum();
-        for (place, v) in v.iter().enumerate() {
-            a[(row, first + place)] -= product * tau * v;
+fn reflect_columns(a: MatMut<'_, f64>, first: usize, v: &[f64], tau: f64) {
+    let columns = a.subcols_mut(first, v.len());
+    match *v {
+        [v0, v1] => in_vectors(|| reflect(columns, [v0, v1], tau)),
+        [v0, v1, v2] => in_vectors(|| reflect(columns, [v0, v1, v2], tau)),
+        _ => {}
+    }
+}
+
+/// The same with two or three columns, or rows that lie as columns: by slices, as this is nearly all of the work.
+#[inline(always)]
+fn reflect<const COUNT: usize>(mut a: MatMut<'_, f64>, v: [f64; COUNT], tau: f64) {
+    let reflected = |row: [f64; COUNT]| {
+        let product: f64 = row.iter().zip(v).map(|(element, v)| element * v).sum();
+        std::array::from_fn(|place| row[place] - product * tau * v[place])
+    };
+    if let Some(rows) = a.rb_mut().try_as_row_major_mut() {
+        for row in rows.row_iter_mut() {
+            if let Ok(row) = <&mut [f64; COUNT]>::try_from(row.as_slice_mut()) {
+                *row = reflected(*row);
+            }
+        }
+    } else if let Some(columns) = a.try_as_col_major_mut() {
+        let count = columns.nrows();
+        let mut columns = columns.col_iter_mut().map(|column| column.as_slice_mut());
+        let mut columns: [&mut [f64]; COUNT] =
+            std::array::from_fn(|_| columns.next().and_then(|column| column.get_mut(..count)).unwrap_or_default());
+        for number in 0..count {
+            let row = reflected(std::array::from_fn(|place| columns[place][number]));
+            for (column, element) in columns.iter_mut().zip(row) {
+                column[number] = element;
+            }
         }
     }
 }
