@@ -11,7 +11,7 @@ use mlir_ext::builder::{Machine, Value};
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
 use super::prologue::Source;
 use super::tiled::Block;
-use super::{Axis, Form, LEAST_ROWS_IN_PLACE, LEAST_TILE_ROWS, MatMul, positions};
+use super::{Axis, Form, LARGE, LEAST_ROWS_IN_PLACE, LEAST_TILE_ROWS, MatMul, positions};
 use crate::library_calls::{address_of_global, call_runtime, define_constant_integers};
 use crate::transposed::address_in;
 
@@ -110,8 +110,9 @@ impl<'c> Emitter<'_, 'c> {
             }
         };
         let a_ahead = product.distance_ahead(a_tile).unwrap_or_default();
-        // Panels that another run has packed come from far, and so does a large B: tiles ask for those of the next columns.
-        let packed_ahead = product.packed_rows() * product.panel();
+        // A large B comes from far, also in panels that another run has packed: tiles ask for those of the next columns.
+        let packed_bytes = product.packed_rows() * product.n.size * product.element_type.byte_width() as i64;
+        let packed_ahead = if packed_bytes >= LARGE { product.packed_rows() * product.panel() } else { 0 };
         let (b, b_first, b_step, b_ahead) = match block.panels.b {
             Some(panels) => {
                 let ahead = if self.packed.is_some() { packed_ahead } else { 0 };
