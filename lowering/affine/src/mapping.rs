@@ -10,7 +10,7 @@ use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
-use hlo::ops::{Lowering, OpClass, definition};
+use hlo::ops::{ElementCost, Lowering, OpClass, definition};
 use hlo::shape::ArrayShape;
 use melior::Context;
 use melior::ir::attribute::ArrayAttribute;
@@ -161,9 +161,15 @@ pub(crate) fn combines(instruction: &Instruction) -> bool {
     matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
 }
 
-/// Whether a computation has functions of many operations each, such as exponentials of floats.
+/// Whether a computation has functions of many operations each, such as exponentials of floats or quotients of integers.
 pub(crate) fn has_functions(computation: &Computation) -> bool {
-    computation.instructions.iter().any(is_function)
+    computation.instructions.iter().any(|own| is_function(own) || is_quotient_of_integers(own))
+}
+
+fn is_quotient_of_integers(instruction: &Instruction) -> bool {
+    let is_array_of_integers = |shape: &ArrayShape| shape.rank() > 0 && shape.element_type.is_integer();
+    definition(instruction.kind).cost == ElementCost::Division
+        && instruction.shape.as_array().is_some_and(is_array_of_integers)
 }
 
 /// Whether a fusion computes each element of arrays of some sizes, its results, from single elements.
