@@ -101,7 +101,10 @@ impl<'a, 'c> Math<'a, 'c> {
         };
         if self.is_double(x) {
             return match function {
-                Binary::Remainder => self.exact_remainder(x, y),
+                Binary::Remainder if self.target.vector_library_bits == 0 => self.exact_remainder(x, y),
+                Binary::Remainder => {
+                    self.outlined(name, &[x, y], |math, operands| math.remainder(operands[0], operands[1]))
+                }
                 _ => self.library(name, &[x, y]),
             };
         }
@@ -186,7 +189,8 @@ impl<'a, 'c> Math<'a, 'c> {
     ) -> Value<'c> {
         let r#type = operands[0].r#type();
         let width = self.builder.lanes_of(r#type).map_or(String::new(), |lanes| format!("v{lanes}"));
-        let symbol = format!("math_{name}_{width}f32");
+        let element = if self.is_double(operands[0]) { "f64" } else { "f32" };
+        let symbol = format!("math_{name}_{width}{element}");
         let types = vec![r#type; operands.len()];
         self.builder.define_once(&symbol, |builder| {
             let Ok(()) = builder.function(&symbol, &types, &[r#type], &[builder.private()], |builder, function| {

@@ -8,11 +8,12 @@ use mlir_ext::{arith::CmpfPredicate, builder::Value};
 use super::Math;
 
 impl<'c> Math<'_, 'c> {
-    /// The remainder for `f32`. A quotient below 2^52 is known in `f64` up to one, so that one fused multiply-add makes the
-    /// remainder; where one is larger, the library is called.
+    /// The remainder. A quotient below 2^52 is known in `f64` up to one, so that one fused multiply-add makes the remainder, which
+    /// has no more digits than the divisor; where one is larger, the library is called.
     pub(super) fn remainder(self, x: Value<'c>, y: Value<'c>) -> Value<'c> {
         let builder = self.builder;
-        let (wide_x, wide_y) = (builder.absf(self.widen(x)), builder.absf(self.widen(y)));
+        let is_double = self.is_double(x);
+        let [wide_x, wide_y] = [x, y].map(|own| builder.absf(if is_double { own } else { self.widen(own) }));
         let quotient = builder.divf(wide_x, wide_y);
         let whole = builder.floor(quotient);
         let rest = builder.fma(builder.negf(whole), wide_y, wide_x);
@@ -22,10 +23,16 @@ impl<'c> Math<'_, 'c> {
         // Nothing finite is divided by infinity.
         let is_small = builder.cmpf(CmpfPredicate::Olt, wide_x, wide_y);
         let rest = builder.select(is_small, wide_x, rest);
-        let fast = builder.copysign(self.narrow(rest), x);
+        let fast = builder.copysign(if is_double { rest } else { self.narrow(rest) }, x);
         let is_long = self.compare(quotient, CmpfPredicate::Oge, 4_503_599_627_370_496.0);
-        let is_finite = self.compare(quotient, CmpfPredicate::Olt, f64::INFINITY);
-        let needs_library = self.any(builder.andi(is_long, is_finite));
+        // A quotient that is infinite may be one of finite numbers, if these are as wide.
+        let is_number = if is_double {
+            let is_finite = self.compare(wide_x, CmpfPredicate::Olt, f64::INFINITY);
+            builder.andi(is_finite, self.compare(wide_y, CmpfPredicate::Ogt, 0.0))
+        } else {
+            self.compare(quotient, CmpfPredicate::Olt, f64::INFINITY)
+        };
+        let needs_library = self.any(builder.andi(is_long, is_number));
         let types = [x.r#type()];
         let result = builder.if_else(needs_library, &types, |builder, needs_library| {
             let math = Math { builder, target: self.target };
