@@ -336,7 +336,7 @@ fn loops_over_elements<'c>(
             }
             let (mut loops, mut vector_loop) =
                 plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
-            if choice.part.is_none() && rows.is_none() && parts.last() != sizes.len().checked_sub(1).as_ref() {
+            if choice.part.is_none() && rows.is_none() && whole.last() == sizes.last() {
                 crossed = crossing(computation, &loops, &groups, &traced, (lanes, choice.in_place));
             }
             if let (Some(_), [.., row]) = (crossed, &mut loops[..]) {

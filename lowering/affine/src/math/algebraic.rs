@@ -37,7 +37,7 @@ impl<'c> Math<'_, 'c> {
         let is_scalar = builder.lanes_of(x.r#type()).is_none();
         let vector = if is_scalar { builder.broadcast(x, Some(least)) } else { x };
         let width = self.instruction_lanes(vector)?;
-        let all_lanes = builder.constant_integer(builder.integer_type(width.max(8)), -1);
+        let all_lanes = self.all_lanes(width);
         let name = format!("llvm.x86.avx512.rsqrt14.{suffix}.{}", 128 / least * width);
         let estimate = self.in_parts(width, &[vector], |parts| {
             builder.intrinsic(&name, &[parts[0], parts[0], all_lanes], parts[0].r#type())

@@ -4,6 +4,18 @@ use super::Math;
 use mlir_ext::builder::Value;
 
 impl<'c> Math<'_, 'c> {
+    /// Lanes of the registers that vectors like `x` are held in, if they fill them and these have AVX-512's instructions.
+    pub(super) fn instruction_lanes(self, x: Value<'c>) -> Option<u32> {
+        let lanes = self.builder.lanes_of(x.r#type())?;
+        let widths = if self.is_double(x) { [8, 4, 2] } else { [16, 8, 4] };
+        widths.into_iter().find(|width| self.target.scale_instruction && lanes % width == 0)
+    }
+
+    /// The mask of an instruction of AVX-512 that leaves out no lane.
+    pub(super) fn all_lanes(self, width: u32) -> Value<'c> {
+        self.builder.constant_integer(self.builder.integer_type(width.max(8)), -1)
+    }
+
     /// `function` of each part of `width` lanes, of vectors that consist of such parts.
     pub(super) fn in_parts(
         self,

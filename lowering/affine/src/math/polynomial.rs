@@ -117,7 +117,7 @@ impl<'c> Math<'_, 'c> {
     pub(super) fn scale_by_instruction(self, x: Value<'c>, exponent: Value<'c>) -> Option<Value<'c>> {
         let builder = self.builder;
         let width = if self.is_double(x) { None } else { self.instruction_lanes(x) }?;
-        let all_lanes = builder.constant_integer(builder.integer_type(width.max(8)), -1);
+        let all_lanes = self.all_lanes(width);
         // Rounding is that of the thread.
         let rounding = (width == 16).then(|| builder.constant_integer(builder.integer_type(32), 4));
         Some(self.in_parts(width, &[x, exponent], |parts| {
@@ -125,13 +125,6 @@ impl<'c> Math<'_, 'c> {
             let name = format!("llvm.x86.avx512.mask.scalef.ps.{}", 32 * width);
             builder.intrinsic(&name, &operands.collect::<Vec<_>>(), parts[0].r#type())
         }))
-    }
-
-    /// Lanes of the registers that vectors like `x` are held in, if they fill them and these have AVX-512's instructions.
-    pub(super) fn instruction_lanes(self, x: Value<'c>) -> Option<u32> {
-        let lanes = self.builder.lanes_of(x.r#type())?;
-        let widths = if self.is_double(x) { [8, 4, 2] } else { [16, 8, 4] };
-        widths.into_iter().find(|width| self.target.scale_instruction && lanes % width == 0)
     }
 
     /// 2^exponent for exponents of normal floats.
