@@ -9,8 +9,8 @@ use faer::{
 };
 
 use crate::{
-    Element, TriangularSystem,
-    panel::{FEW_COLUMNS, Panel, in_vectors, scale, subtract_multiple},
+    Element, TriangularSystem, in_vectors,
+    panel::{FEW_COLUMNS, Panel, scale, subtract_multiple},
     subtract_product_with_adjoint,
 };
 
@@ -23,10 +23,7 @@ pub(crate) fn factorise<T: Element>(mut a: MatMut<'_, T>) -> Result<(), usize> {
     let size = a.nrows();
     if size <= FEW_COLUMNS {
         let mut panel = Panel::of(a.rb());
-        let result = in_vectors(
-            #[inline(always)]
-            || by_columns(&mut panel, size),
-        );
+        let result = in_vectors!(by_columns(&mut panel, size));
         let both = zip!(a, panel.matrix());
         both.for_each_triangular_lower(Diag::Include, |unzip!(element, factor)| *element = *factor);
         return result;

@@ -13,7 +13,7 @@ mod together;
 mod values;
 
 pub use lu::lu;
-pub use panel::in_vectors;
+pub use panel::call_in_vectors;
 pub use pivoted_qr::pivoted_qr;
 pub use reflections::{multiply_out, qr, reduce};
 pub use together::{TOGETHER, Together};

@@ -7,7 +7,7 @@ use faer::{
 };
 
 use crate::{
-    Element, TriangularSystem,
+    Element, TriangularSystem, in_vectors,
     panel::{FEW_COLUMNS, Panel, in_panel, place_of_largest, scale},
 };
 
@@ -17,7 +17,7 @@ use crate::{
 pub fn lu<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
     let (rows, columns) = a.shape();
     if columns <= FEW_COLUMNS || rows <= 1 {
-        return in_panel(a, |panel| lu_by_columns(panel, rows, columns, pivots));
+        return in_panel(a, |panel| in_vectors!(lu_by_columns(panel, rows, columns, pivots)));
     }
     let half = rows.min(columns) / 2;
     let half = if half > FEW_COLUMNS { half.next_multiple_of(FEW_COLUMNS) } else { half };

@@ -12,9 +12,22 @@ use pulp::{Arch, NullaryFnOnce};
 
 use crate::Element;
 
-/// Calls a function that is compiled for the widest vectors of the processor; what it calls must be inlined to be so too.
+/// Evaluates an expression that is compiled for the widest vectors of the processor; the functions it calls must be inlined to be
+/// so too.
+#[macro_export]
+macro_rules! in_vectors {
+    ($what:expr) => {
+        // There is code for each width of vectors, and a closure that several call is not inlined by itself.
+        $crate::call_in_vectors(
+            #[inline(always)]
+            || $what,
+        )
+    };
+}
+
+/// Calls a function that is compiled for the widest vectors of the processor, if it is inlined: [`in_vectors!`] sees to that.
 #[inline(always)]
-pub fn in_vectors<R>(what: impl FnOnce() -> R) -> R {
+pub fn call_in_vectors<R>(what: impl FnOnce() -> R) -> R {
     struct Call<F>(F);
 
     impl<R, F: FnOnce() -> R> NullaryFnOnce for Call<F> {
@@ -70,10 +83,7 @@ impl<T: Element> Panel<T> {
             if !is_finite(&factor) {
                 subtract_multiple(&mut open[step + 1..self.rows], factor, &vector[step + 1..self.rows]);
             } else if factor != zero::<T>() {
-                let (open, vector) = (open[begin..].as_chunks_mut::<STEP>().0, vector[begin..].as_chunks::<STEP>().0);
-                for (open, vector) in open.iter_mut().zip(vector) {
-                    subtract_multiple(open, factor, vector);
-                }
+                subtract_multiple(&mut open[begin..], factor, &vector[begin..]);
             }
         }
     }
@@ -106,12 +116,17 @@ impl<T: Element> Panel<T> {
     }
 }
 
-/// Copies a matrix into one of the same size; columns whose elements follow each other as such, which faer's own copy does not.
+/// Copies a matrix into one of the same size: along columns whose elements follow each other in both, otherwise along rows, of which one
+/// matrix has the elements together.
 fn copy<T: Element>(from: MatRef<'_, T>, to: MatMut<'_, T>) {
+    let are_columns_together = from.row_stride() == 1 && to.row_stride() == 1;
+    let (from, to) = if are_columns_together { (from, to) } else { (from.transpose(), to.transpose_mut()) };
     for (from, mut to) in from.col_iter().zip(to.col_iter_mut()) {
         match (from.try_as_col_major(), to.rb_mut().try_as_col_major_mut()) {
             (Some(from), Some(to)) => to.as_slice_mut().copy_from_slice(from.as_slice()),
-            _ => to.copy_from(from),
+            (Some(from), None) => to.iter_mut().zip(from.as_slice()).for_each(|(to, from)| *to = *from),
+            (None, Some(to)) => to.as_slice_mut().iter_mut().zip(from.iter()).for_each(|(to, from)| *to = *from),
+            (None, None) => to.copy_from(from),
         }
     }
 }
@@ -122,11 +137,10 @@ const STEP: usize = 16;
 /// Columns up to which a matrix is factorised column by column.
 pub(crate) const FEW_COLUMNS: usize = 16;
 
-/// Works on a matrix as a panel, in the processor's widest vectors; what is called must be inlined.
-#[inline(always)]
+/// Works on a matrix as a panel.
 pub(crate) fn in_panel<T: Element, R>(mut a: MatMut<'_, T>, work: impl FnOnce(&mut Panel<T>) -> R) -> R {
     let mut panel = Panel::of(a.rb());
-    let result = in_vectors(|| work(&mut panel));
+    let result = work(&mut panel);
     panel.write_to(a.rb_mut());
     result
 }

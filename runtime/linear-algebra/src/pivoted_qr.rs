@@ -6,7 +6,7 @@ use faer::{
 };
 
 use crate::{
-    Element,
+    Element, in_vectors,
     panel::{Panel, in_panel, inner_product},
     reflections::{make_reflection, reflect},
 };
@@ -16,7 +16,7 @@ use crate::{
 pub fn pivoted_qr<T: Element>(a: MatMut<'_, T>, fixed: &[i32], order: &mut [i32], taus: &mut [T]) {
     let (rows, columns) = a.shape();
     let taus = &mut taus[..rows.min(columns)];
-    in_panel(a, |panel| by_columns(panel, columns, fixed, order, taus));
+    in_panel(a, |panel| in_vectors!(by_columns(panel, columns, fixed, order, taus)));
 }
 
 #[inline(always)]

@@ -12,8 +12,8 @@ use faer::{
 };
 
 use crate::{
-    Element,
-    panel::{Panel, in_panel, in_vectors, inner_product, largest, scale, subtract_multiple},
+    Element, in_vectors,
+    panel::{Panel, in_panel, inner_product, largest, scale, subtract_multiple},
 };
 
 /// Reflections that are applied at once.
@@ -29,7 +29,7 @@ pub fn qr<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
         let (mut block, open) = lower.rb_mut().split_at_col_mut(end - begin);
         let mut panel = Panel::of(block.rb());
         let taus = &mut taus[begin..end];
-        in_vectors(|| qr_by_columns(&mut panel, taus));
+        in_vectors!(qr_by_columns(&mut panel, taus));
         panel.write_to(block.rb_mut());
         Reflections::new(panel, taus).apply(open, true);
     }
@@ -64,7 +64,7 @@ pub fn multiply_out<T: Element>(mut q: MatMut<'_, T>, taus: &[T]) {
         let (block, open) = lower.subcols_mut(begin, columns - begin).split_at_col_mut(end - begin);
         let taus = &taus[begin..end];
         Reflections::new(Panel::of(block.rb()), taus).apply(open, false);
-        in_panel(block, |panel| multiply_out_by_columns(panel, taus));
+        in_panel(block, |panel| in_vectors!(multiply_out_by_columns(panel, taus)));
     }
 }
 
@@ -85,7 +85,7 @@ fn multiply_out_by_columns<T: Element>(panel: &mut Panel<T>, taus: &[T]) {
 /// Similarity transformation to Hessenberg form by reflections, one a column: that of column `k` changes the rows below `k`.
 pub fn reduce<T: Element>(a: MatMut<'_, T>, taus: &mut [T]) {
     let steps = a.nrows().saturating_sub(1);
-    in_panel(a, |panel| reduce_by_columns(panel, &mut taus[..steps]));
+    in_panel(a, |panel| in_vectors!(reduce_by_columns(panel, &mut taus[..steps])));
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@ use faer::{
     traits::math_utils::{abs1, conj, from_real, is_finite, is_nan, mul, real, recip, sqrt, sub, zero},
 };
 
-use crate::{Element, TriangularSystem, panel::in_vectors};
+use crate::{Element, TriangularSystem, in_vectors};
 
 /// Matrices that are computed at once.
 pub const TOGETHER: usize = 16;
@@ -65,27 +65,18 @@ impl<T: Element> Together<T> {
     /// Replaces the lower triangles by the Cholesky factors. Where a matrix is not positive definite, its triangle becomes NaN, and
     /// the result is the order of its first leading minor that is not; otherwise 0.
     pub fn cholesky(&mut self) -> Lanes<i32> {
-        in_vectors(
-            #[inline(always)]
-            || self.cholesky_in_vectors(),
-        )
+        in_vectors!(self.cholesky_in_vectors())
     }
 
     /// Replaces the right-hand sides by the solutions of triangular systems.
     pub fn solve(&mut self, a: &Self, system: TriangularSystem) {
-        in_vectors(
-            #[inline(always)]
-            || self.solve_in_vectors(a, system),
-        );
+        in_vectors!(self.solve_in_vectors(a, system));
     }
 
     /// LU as [`crate::lu`] does it. `pivots` gets the row that each row was exchanged with, counted from 1, and the result is the
     /// place of the first zero on the diagonal counted from 1, or 0.
     pub fn lu(&mut self, pivots: &mut [Lanes<i32>]) -> Lanes<i32> {
-        in_vectors(
-            #[inline(always)]
-            || self.lu_in_vectors(pivots),
-        )
+        in_vectors!(self.lu_in_vectors(pivots))
     }
 
     #[inline(always)]

@@ -143,8 +143,8 @@ fn make_reflection(v: &mut [f64]) -> f64 {
 fn reflect_columns(a: MatMut<'_, f64>, first: usize, v: &[f64], tau: f64) {
     let columns = a.subcols_mut(first, v.len());
     match *v {
-        [v0, v1] => in_vectors(|| reflect(columns, [v0, v1], tau)),
-        [v0, v1, v2] => in_vectors(|| reflect(columns, [v0, v1, v2], tau)),
+        [v0, v1] => in_vectors!(reflect(columns, [v0, v1], tau)),
+        [v0, v1, v2] => in_vectors!(reflect(columns, [v0, v1, v2], tau)),
         _ => {}
     }
 }
