@@ -82,6 +82,8 @@ const LEAST_TERMS_OF_GROUP: i64 = 36;
 const SMALLEST: i64 = 4096;
 /// Tasks that the work is split into if columns and batches do not give that many.
 const TASKS: i64 = 8;
+/// Most rows of a product of a batch that reads a small B where it is though its rows are no whole vectors.
+const MOST_ROWS_ACROSS_LINES: i64 = 128;
 /// Most rows of a product that reads B where it is, and those of them from which on tiles do so, not a pass over B.
 const MOST_STREAMED_ROWS: i64 = 8;
 const LEAST_ROWS_IN_PLACE: i64 = 4;
@@ -452,9 +454,11 @@ impl MatMul {
     /// Whether tiles read B where it is: one that finds room in the first-level cache, or that few rows read once.
     fn reads_b_in_place(&self) -> bool {
         let has_few_rows = self.row_count() <= MOST_STREAMED_ROWS;
+        // Vectors across lines cost less than to pack each B of a batch.
+        let is_read_by_few = !self.batch.is_empty() && self.row_count() <= MOST_ROWS_ACROSS_LINES;
         self.n.b == 1
             && !self.computes(Operand::B)
-            && (self.k.b % i64::from(self.lanes) == 0 || has_few_rows)
+            && (self.k.b % i64::from(self.lanes) == 0 || has_few_rows || is_read_by_few)
             && self.depth == 1
             && self.operand_types[1] == self.element_type
             && (self.is_b_small() || has_few_rows && self.row_count() >= LEAST_ROWS_IN_PLACE && self.rows.is_empty())
