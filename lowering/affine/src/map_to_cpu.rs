@@ -651,7 +651,7 @@ fn vector_loop(
         && computation
             .instructions
             .iter()
-            .all(|own| matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) || !combines(own));
+            .all(|own| matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow | OpKind::Dot) || !combines(own));
     // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work.
     let is_by_rows = match has_reduction {
         true => loops[last].is_as_long_as(2 * FEWEST_LANES),
