@@ -66,14 +66,16 @@ impl Finish {
         if !values.iter().all(is_computed) {
             return None;
         }
-        // What is computed at the place of the result's element.
+        // What is computed at the place of the result's element, and what the operands are computed from.
         let mut here: HashSet<InstructionId> = values.iter().copied().collect();
+        let mut before: HashSet<InstructionId> = product.operands.iter().copied().collect();
         for (id, instruction) in computation.iter().collect::<Vec<_>>().into_iter().rev() {
             let is_elementwise = definition(instruction.kind).fusion == FusionRole::Elementwise;
             let is_simple = match instruction.kind {
                 OpKind::Parameter | OpKind::Constant | OpKind::Iota | OpKind::Broadcast | OpKind::Reshape => true,
                 OpKind::Pad | OpKind::Tuple => id == computation.root,
                 OpKind::Transpose => id == computation.root && permutation.is_some(),
+                OpKind::Concatenate => before.contains(&id),
                 kind => is_contraction(kind) || is_elementwise,
             };
             let reads_product = id != computation.root && instruction.operands.contains(&contraction);
@@ -82,6 +84,9 @@ impl Finish {
             }
             if is_elementwise && here.contains(&id) {
                 here.extend(&instruction.operands);
+            }
+            if before.contains(&id) {
+                before.extend(&instruction.operands);
             }
         }
         here.contains(&contraction).then_some(Finish { contraction, values, pad, permutation })

@@ -3,9 +3,9 @@
 //!
 //! Elements are computed in runs along the last dimension of the operand, so its other indices are the same for a run.
 
-use hlo::graph::{Computation, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops::{FusionRole, definition};
+use hlo::ops::{FusionRole, concatenate::ConcatenateAttributes, definition};
 use indexing::{Expr, Interval};
 use mlir_ext::builder::Value;
 
@@ -62,6 +62,7 @@ fn is_by_element(body: &Computation, value: InstructionId) -> bool {
         }
         let is_simple = match instruction.kind {
             OpKind::Parameter | OpKind::Constant | OpKind::Iota | OpKind::Broadcast | OpKind::Reshape => true,
+            OpKind::Concatenate => joins_rows(instruction),
             kind => definition(kind).fusion == FusionRole::Elementwise,
         };
         if !is_simple {
@@ -70,6 +71,13 @@ fn is_by_element(body: &Computation, value: InstructionId) -> bool {
         instruction.operands.iter().for_each(|operand| is_needed[operand.index()] = true);
     }
     true
+}
+
+/// Whether a concatenation joins whole rows, so that the elements of each come from one operand.
+fn joins_rows(concatenate: &Instruction) -> bool {
+    let Ok(attributes) = concatenate.attributes::<ConcatenateAttributes>() else { return false };
+    let sizes = concatenate.shape.as_array().map_or(&[][..], |shape| &shape.dimensions);
+    sizes.iter().skip(attributes.dimensions.index() + 1).any(|&size| size != 1)
 }
 
 impl MatMul {
