@@ -102,14 +102,21 @@ macro_rules! conversion {
                 const LANES: usize = size_of::<__m256i>() / size_of::<$to>();
                 let (from, to) = (from.cast::<$from>(), to.cast::<$to>());
                 let count = bytes / size_of::<$to>();
-                let whole = count / LANES * LANES;
                 // SAFETY: as the caller promises. What does not combine elements does not read the others.
                 unsafe {
-                    // Where there is a whole vector, the last one overlaps it.
-                    let last = (whole > 0 && whole < count).then(|| count - LANES);
-                    for lane in (0..whole).step_by(LANES).chain(last) {
+                    let convert = |lane: usize| {
                         let ($place, $other) = (from.add(lane), from.add(lane).wrapping_byte_offset(half_row));
                         _mm256_storeu_si256(to.add(lane).cast(), $vector);
+                    };
+                    let whole = count / LANES * LANES;
+                    let mut lane = 0;
+                    while lane < whole {
+                        convert(lane);
+                        lane += LANES;
+                    }
+                    // Where there is a whole vector, the last one overlaps it.
+                    if whole > 0 && whole < count {
+                        convert(count - LANES);
                     }
                     if whole == 0 && count > 0 {
                         let mut rows = [[<$from>::default(); LANES]; $rows];
