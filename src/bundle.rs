@@ -8,7 +8,7 @@ use crate::encoding::{Malformed, Reader};
 const MAGIC: &[u8; 8] = b"halo-bdl";
 
 /// Version of the form of the bytes.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// A bundle of programs.
 #[cfg(feature = "compiler")]

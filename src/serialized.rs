@@ -21,7 +21,7 @@ use crate::executable::{Code, CompileTimings, Executable, Interface, Machine, Or
 const MAGIC: &[u8; 8] = b"halo-exe";
 
 /// Version of the form of the bytes.
-const FORMAT: u64 = 6;
+const FORMAT: u64 = 7;
 
 /// The compiler that this is, as a number made from its sources.
 pub(crate) const COMPILER: &str = env!("HALO_SOURCES");

@@ -180,7 +180,7 @@ fn bundles_that_do_not_run_say_why() {
     assert!(refused(&bytes).contains("another platform (emulation of a GPU)"), "{}", refused(&bytes));
     let mut newer = bytes.clone();
     newer[8] = 9;
-    assert!(refused(&newer).contains("a bundle of version 9, this halo reads 1"), "{}", refused(&newer));
+    assert!(refused(&newer).contains("a bundle of version 9, this halo reads 2"), "{}", refused(&newer));
     let mut damaged = bytes.clone();
     let place = damaged.len() / 2;
     damaged[place] ^= 1;

@@ -1,15 +1,16 @@
 //! custom-call: functions that the runtime knows by name.
 
-use hlo::graph::{Computation, Instruction};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::ops::custom_call::CustomCallAttributes;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
 use hlo::shape::{ArrayShape, Shape};
 
 use super::{Argument, Call, array_operands, arrays, attributes_of, shape_words, sort};
 use crate::program::CustomCallNames;
 
 /// Descriptor: bytes of the name and of the configuration, operands, results, whether the result is a tuple; of each
-/// array the element type, the rank, the dimensions and, from minor to major, the orders of dimensions that it has and
-/// that the program declares for the call.
+/// array the element type, the rank, the dimensions, from minor to major the orders of dimensions that it has and
+/// that the program declares for the call, and whether the program reads it.
 pub(super) fn custom_call(
     computation: &Computation,
     instruction: &Instruction,
@@ -35,19 +36,36 @@ pub(super) fn custom_call(
     let constraints: Vec<&ArrayShape> =
         attributes.operand_layout_constraints.into_iter().flatten().flat_map(arrays).collect();
     for (number, operand) in operands.into_iter().enumerate() {
-        descriptor.extend(array_words(operand, constraints.get(number).copied()));
+        descriptor.extend(array_words(operand, constraints.get(number).copied(), true));
     }
-    descriptor.extend(results.into_iter().flat_map(|result| array_words(result, Some(result))));
+    for (result, is_read) in results.into_iter().zip(read_results(computation, instruction)) {
+        descriptor.extend(array_words(result, Some(result), is_read));
+    }
     let arguments =
         vec![Argument::Text(target.to_string()), Argument::Text(configuration), Argument::Operands, Argument::Results];
     Ok(Call::new("halo_custom_call", descriptor, arguments))
 }
 
 /// Compiled code keeps every array row-major, which is also what is declared where nothing else is.
-fn array_words(shape: &ArrayShape, declared: Option<&ArrayShape>) -> Vec<i64> {
+fn array_words(shape: &ArrayShape, declared: Option<&ArrayShape>, is_read: bool) -> Vec<i64> {
     let row_major: Vec<i64> = (0..shape.rank() as i64).rev().collect();
     let declared = declared.map_or(row_major.clone(), |declared| declared.layout_or_default().minor_to_major);
-    shape_words(shape).chain(row_major).chain(declared).collect()
+    shape_words(shape).chain(row_major).chain(declared).chain([is_read.into()]).collect()
+}
+
+/// Whether each array of a result is read: all are, but those of elements of a tuple of which only others are taken.
+fn read_results(computation: &Computation, instruction: &Instruction) -> Vec<bool> {
+    let elements = match &instruction.shape {
+        Shape::Tuple(elements) => &elements[..],
+        whole => std::slice::from_ref(whole),
+    };
+    let is_call = |id: InstructionId| std::ptr::eq(computation.get(id), instruction);
+    let users = || computation.instructions.iter().filter(|own| own.operands.iter().any(|&operand| is_call(operand)));
+    let element_taken = |user: &Instruction| Some(user.attributes::<GetTupleElementAttributes>().ok()?.index);
+    let is_whole = is_call(computation.root) || users().any(|user| element_taken(user).is_none());
+    let is_read = |number: usize| is_whole || users().any(|user| element_taken(user) == Some(number as i64));
+    let of_element = |(number, element)| std::iter::repeat_n(is_read(number), arrays(element).len());
+    elements.iter().enumerate().flat_map(of_element).collect()
 }
 
 /// The call's `backend_config`; the text of a quoted one.

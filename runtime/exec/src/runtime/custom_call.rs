@@ -24,6 +24,8 @@ pub struct CallBuffer<'a> {
     pub declared_minor_to_major: &'a [i64],
     /// The first byte.
     pub address: *mut u8,
+    /// Whether the program reads what the call writes there, and so whether it must be computed; of operands it says nothing.
+    pub is_read: bool,
 }
 
 /// A call of a registered function.
@@ -176,8 +178,8 @@ pub fn is_registered(target: &str) -> bool {
 /// Calls a registered function.
 ///
 /// `description` holds: bytes of the target's name, bytes of the configuration, number of operands, number of results,
-/// whether the result is a tuple; then for each operand and each result the element type, the rank, the dimensions and
-/// two orders from minor to major: the array's, and the one declared for the call.
+/// whether the result is a tuple; then for each operand and each result the element type, the rank, the dimensions,
+/// two orders from minor to major (the array's, and the one declared for the call), and whether it is read.
 ///
 /// # Safety
 /// `context` must be null or live; every address must hold what the description says.
@@ -259,6 +261,7 @@ impl Reader {
                         minor_to_major: self.values(rank),
                         declared_minor_to_major: self.values(rank),
                         address: *addresses.add(index),
+                        is_read: self.size()? != 0,
                     })
                 }
             })
@@ -282,7 +285,7 @@ mod tests {
     fn call(context: &RunContext, target: &str, configuration: &str, operands: &[f32], results: &mut [f32]) {
         let mut description =
             vec![target.len() as i64, configuration.len() as i64, operands.len() as i64, results.len() as i64, 1];
-        (0..operands.len() + results.len()).for_each(|_| description.extend([11, 2, 1, 1, 1, 0, 1, 0]));
+        (0..operands.len() + results.len()).for_each(|_| description.extend([11, 2, 1, 1, 1, 0, 1, 0, 1]));
         let inputs: Vec<*mut u8> = operands.iter().map(|value| (&raw const *value).cast_mut().cast()).collect();
         let outputs: Vec<*mut u8> = results.iter_mut().map(|value| (&raw mut *value).cast()).collect();
         // SAFETY: as described.
@@ -322,8 +325,8 @@ mod tests {
         unsafe { register_c_function("test.copy_six", copy_six) };
         let target = "test.copy_six";
         // A 2 by 3 operand declared column-major; the result is row-major.
-        let operand = [11, 2, 2, 3, 1, 0, 0, 1];
-        let result = [11, 2, 3, 2, 1, 0, 1, 0];
+        let operand = [11, 2, 2, 3, 1, 0, 0, 1, 1];
+        let result = [11, 2, 3, 2, 1, 0, 1, 0, 1];
         let description = [&[target.len() as i64, 0, 1, 1, 0][..], &operand, &result].concat();
         let (input, mut output) = ([1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [0f32; 6]);
         let inputs = [(&raw const input).cast_mut().cast::<u8>()];

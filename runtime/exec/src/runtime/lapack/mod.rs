@@ -69,6 +69,11 @@ pub(super) fn handlers() -> impl Iterator<Item = (String, Handler)> {
         .chain(of_any_type.map(|(name, handler)| (name.to_string(), handler)))
 }
 
+/// Whether the program reads one of some results.
+fn is_read<const COUNT: usize>(call: &CustomCall, results: [usize; COUNT]) -> bool {
+    results.into_iter().any(|number| call.results.get(number).is_some_and(|result| result.is_read))
+}
+
 /// The character that the configuration gives for `name`.
 fn letter(call: &CustomCall, name: &str) -> Result<char, String> {
     attribute(call.configuration, name)

@@ -1,7 +1,7 @@
 //! `syevd` (`heevd`) and `gesdd`: eigenvalues of symmetric matrices and singular values.
 
 use super::{
-    letter,
+    is_read, letter,
     matrices::{Matrices, Vectors},
 };
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
@@ -14,7 +14,7 @@ use linear_algebra::{Element, SingularVectors};
 /// (a) -> (eigenvectors in columns, eigenvalues, ascending, info).
 pub(super) fn syevd<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
     let lower = letter(call, "uplo")? == 'L';
-    let with_vectors = letter(call, "mode")? == 'V';
+    let with_vectors = letter(call, "mode")? == 'V' && is_read(call, [0]);
     let count = Matrices::<T>::new(&call.operands, 0)?.count;
     let info = Vectors::<i32>::new(&call.results, 2, count)?;
     hermitian::<T>(call, context, lower, with_vectors, |index, converges| {
@@ -26,7 +26,7 @@ pub(super) fn syevd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
 /// XLA's `Eigh`: (a) -> (eigenvectors in columns, eigenvalues, ascending). The configuration is `lower,sorted,sweeps,tolerance`,
 /// of which the triangle is heeded: eigenvalues are sorted and exact whatever is asked for.
 pub(super) fn eigh<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
-    hermitian::<T>(call, context, !call.configuration.starts_with('0'), true, |_, _| {})
+    hermitian::<T>(call, context, !call.configuration.starts_with('0'), is_read(call, [0]), |_, _| {})
 }
 
 /// Eigenvectors and eigenvalues of matrices of which one triangle is read; `finish` is told of each whether it converged.
@@ -66,6 +66,7 @@ fn hermitian<T: Element>(
 /// (a) -> (a destroyed, singular values, descending, u, vᴴ, info); `mode`: `A` square u and v, `S` thin ones, `N` none.
 pub(super) fn gesdd<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
     let wanted = match letter(call, "mode")? {
+        'A' | 'S' if !is_read(call, [2, 3]) => SingularVectors::None,
         'A' => SingularVectors::Full,
         'S' => SingularVectors::Thin,
         'N' => SingularVectors::None,

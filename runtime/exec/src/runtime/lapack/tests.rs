@@ -123,6 +123,7 @@ fn run(name: &str, configuration: &str, operands: Vec<Data>, results: Vec<Data>)
             minor_to_major: if dimensions.len() == 2 { &[0, 1] } else { &[0] },
             declared_minor_to_major: if dimensions.len() == 2 { &[0, 1] } else { &[0] },
             address,
+            is_read: true,
         })
         .collect();
     let results = buffers.split_off(operand_count);

@@ -9,7 +9,7 @@ mod real;
 mod vectors;
 
 use super::{
-    letter,
+    is_read, letter,
     matrices::{Matrices, Vectors},
 };
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
@@ -270,7 +270,7 @@ fn write<T: Element>(mut target: MatMut<'_, T>, element: impl Fn(usize, usize) -
 
 /// (a) -> (t, z, eigenvalues, how many were selected, info) with a = z t zᴴ.
 pub(super) fn gees<T: Widened>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
-    let wanted = letter(call, "mode")? == 'V';
+    let wanted = letter(call, "mode")? == 'V' && is_read(call, [1]);
     if letter(call, "sort")? != 'N' {
         return Err("eigenvalues cannot be sorted".into());
     }
@@ -321,8 +321,8 @@ pub(super) fn geev<T: Widened>(call: &CustomCall, context: &RunContext) -> Resul
         if fits { Ok(matrices) } else { Err("the eigenvectors do not fit".to_string()) }
     };
     let sides = [
-        (Side::Left, letter(call, "compute_left")? == 'V', matrices(next)?),
-        (Side::Right, letter(call, "compute_right")? == 'V', matrices(next + 1)?),
+        (Side::Left, letter(call, "compute_left")? == 'V' && is_read(call, [next]), matrices(next)?),
+        (Side::Right, letter(call, "compute_right")? == 'V' && is_read(call, [next + 1]), matrices(next + 1)?),
     ];
     let info = Vectors::<i32>::new(&call.results, next + 2, input.count)?;
     let with_vectors = sides.iter().any(|(_, wanted, _)| *wanted);
