@@ -13,9 +13,6 @@ use crate::graph_builder::{ConstantNumber, GraphBuilder};
 /// Rows and columns of a small matrix, at most.
 const MOST: i64 = 8;
 
-/// Columns that fill half of a vector of AVX2, whose loads and stores cost as much as those of whole ones: a product of matrices is as fast.
-const HALF_A_VECTOR: i64 = 4;
-
 /// Rows, or matrices of a batch, from which on there are enough for vectors of them.
 const LEAST_ROWS: i64 = 64;
 
@@ -36,7 +33,7 @@ pub(crate) fn sums_of_products(builder: &mut GraphBuilder, dot: &Instruction) ->
     let [matrices, terms, rows, columns] =
         [size(0, &own.lhs_batch), size(0, &own.lhs_contracting), size(0, &free[0]), size(1, &free[1])];
     let is_small = |size: i64| (2..=MOST).contains(&size);
-    let has_many_rows = rows >= LEAST_ROWS && columns != HALF_A_VECTOR;
+    let has_many_rows = rows >= LEAST_ROWS;
     let has_many_matrices = matrices >= LEAST_ROWS && is_small(rows);
     if !is_small(terms) || !is_small(columns) || !(has_many_rows || has_many_matrices) {
         return None;

@@ -62,7 +62,7 @@ pub fn input_map<'c>(
 const UNROLLED_ITERATIONS: i64 = 8;
 
 /// Instructions that the iterations of such a loop have together, at most.
-pub(crate) const UNROLLED_INSTRUCTIONS: i64 = 64;
+pub(crate) const UNROLLED_INSTRUCTIONS: i64 = 80;
 
 /// Pieces of a row of which each is reduced by code of its own, at most.
 const MOST_PIECES: usize = 4;
