@@ -42,6 +42,9 @@ pub(crate) const LINE_BYTES: i64 = 64;
 /// Bits of the elements that processors without AVX-512 load by a mask.
 const LEAST_MASKED_BITS: u32 = 32;
 
+/// Bits of a lane of a vector at most.
+const MOST_LANE_BITS: u32 = 64;
+
 /// Lanes of 32 bits that a register has at most.
 const MOST_LANES: usize = 16;
 
@@ -89,7 +92,6 @@ impl<'c> Elemental<'_, 'c> {
             (LaneAccess::Strided(stride), Some(count))
                 if (2..=self.max_stride(array)).contains(&stride.saturating_abs())
                     && stride.saturating_abs() < i64::from(count)
-                    && array.parts() == 1
                     && array.element_type.bit_width() >= 32 =>
             {
                 if stride > 0 {
@@ -221,11 +223,25 @@ impl<'c> Elemental<'_, 'c> {
     }
 
     /// Elements of two vectors of an array's elements, which are as memory holds them: it is there that registers hold most of them,
-    /// and what no lane needs is not decoded.
+    /// and what no lane needs is not decoded. Both parts of a complex number are moved as one element where there are such lanes.
     fn shuffled(&self, array: &ArrayRef<'c>, [a, b]: [Value<'c>; 2], mask: &[u32]) -> Value<'c> {
-        let parts = array.parts() as u32;
-        let places: Vec<u32> = mask.iter().flat_map(|lane| (0..parts).map(move |part| lane * parts + part)).collect();
-        self.builder.shuffle(a, b, &places)
+        let (builder, parts) = (self.builder, array.parts() as u32);
+        if parts == 1 {
+            return builder.shuffle(a, b, mask);
+        }
+        if array.element_type.bit_width() > MOST_LANE_BITS {
+            let places: Vec<u32> =
+                mask.iter().flat_map(|lane| (0..parts).map(move |part| lane * parts + part)).collect();
+            return builder.shuffle(a, b, &places);
+        }
+        let element = builder.integer_type(array.element_type.bit_width());
+        let whole = |vector: Value<'c>| {
+            let count = builder.lanes_of(vector.r#type()).map_or(1, |lanes| lanes / parts);
+            builder.value("vector.bitcast", &[vector], builder.vector_type(count, element), &[])
+        };
+        let chosen = builder.shuffle(whole(a), whole(b), mask);
+        let r#type = scalar::load_type(builder, array.element_type, Some(mask.len() as u32));
+        builder.value("vector.bitcast", &[chosen], r#type, &[])
     }
 
     /// Loads the elements of the lanes one by one, where they are at constant distances from that of lane 0.
