@@ -31,7 +31,9 @@ pub fn qr<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
         let taus = &mut taus[begin..end];
         in_vectors!(qr_by_columns(&mut panel, taus));
         panel.write_to(block.rb_mut());
-        Reflections::new(panel, taus).apply(open, true);
+        if open.ncols() > 0 {
+            Reflections::new(panel, taus).apply(open, true);
+        }
     }
 }
 
@@ -63,7 +65,9 @@ pub fn multiply_out<T: Element>(mut q: MatMut<'_, T>, taus: &[T]) {
         above.rb_mut().subcols_mut(begin, end - begin).fill(zero());
         let (block, open) = lower.subcols_mut(begin, columns - begin).split_at_col_mut(end - begin);
         let taus = &taus[begin..end];
-        Reflections::new(Panel::of(block.rb()), taus).apply(open, false);
+        if open.ncols() > 0 {
+            Reflections::new(Panel::of(block.rb()), taus).apply(open, false);
+        }
         in_panel(block, |panel| in_vectors!(multiply_out_by_columns(panel, taus)));
     }
 }
@@ -143,9 +147,6 @@ impl<T: Element> Reflections<T> {
     /// Multiplies `c` by the product, or by its adjoint, from the left.
     fn apply(&self, mut c: MatMut<'_, T>, adjoint: bool) {
         let (count, columns) = (self.factor.nrows(), c.ncols());
-        if columns == 0 {
-            return;
-        }
         // Both are subtracted from zero: the signs cancel.
         let (mut products, mut combined) = (Mat::zeros(count, columns), Mat::zeros(count, columns));
         T::subtract_product(products.rb_mut(), self.vectors.matrix(), true, c.rb());
