@@ -145,22 +145,48 @@ pub(crate) fn in_panel<T: Element, R>(mut a: MatMut<'_, T>, work: impl FnOnce(&m
     result
 }
 
-/// Sums that are computed side by side.
+/// Sums that are computed side by side, of long vectors and of what is left of them.
 const LANES: usize = 32;
+const FEW_LANES: usize = 8;
+
+/// Combines the second half of some values with the first, until one is left: that waits for few operations, and has vectors.
+#[inline(always)]
+fn combine_halves<V: Copy, const COUNT: usize>(mut values: [V; COUNT], combine: impl Fn(V, V) -> V) -> V {
+    let mut width = COUNT;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            values[lane] = combine(values[lane], values[lane + width]);
+        }
+    }
+    values[0]
+}
 
 /// The inner product, the first vector conjugated.
 #[inline(always)]
 pub(crate) fn inner_product<T: Element>(a: &[T], b: &[T]) -> T {
-    let mut sums = [zero::<T>(); LANES];
-    let (a_lanes, b_lanes) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest = a_lanes.remainder().iter().zip(b_lanes.remainder());
-    let rest = rest.fold(zero(), |sum: T, (a, b)| add(&sum, &mul(&conj(a), b)));
-    for (a, b) in a_lanes.zip(b_lanes) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum = add(sum, &mul(&conj(a), b));
-        }
+    let (a_lanes, a) = a.as_chunks::<LANES>();
+    let (b_lanes, b) = b.as_chunks::<LANES>();
+    let (a_few, a) = a.as_chunks::<FEW_LANES>();
+    let (b_few, b) = b.as_chunks::<FEW_LANES>();
+    let mut few = [zero::<T>(); FEW_LANES];
+    a_few.iter().zip(b_few).for_each(|(a, b)| add_products(&mut few, a, b));
+    add_products(&mut few, a, b);
+    let rest = combine_halves(few, |sum, other| add(&sum, &other));
+    if a_lanes.is_empty() {
+        return rest;
     }
-    sums.iter().fold(rest, |sum, lane| add(&sum, lane))
+    let mut sums = [zero::<T>(); LANES];
+    a_lanes.iter().zip(b_lanes).for_each(|(a, b)| add_products(&mut sums, a, b));
+    add(&rest, &combine_halves(sums, |sum, other| add(&sum, &other)))
+}
+
+/// Adds the products of elements to a sum for each, the first ones conjugated.
+#[inline(always)]
+fn add_products<T: Element>(sums: &mut [T], a: &[T], b: &[T]) {
+    for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+        *sum = add(sum, &mul(&conj(a), b));
+    }
 }
 
 /// Subtracts a multiple of a vector.
@@ -179,19 +205,13 @@ pub(crate) fn scale<T: Element>(target: &mut [T], factor: T) {
 #[inline(always)]
 pub(crate) fn largest<T: Element>(values: &[T]) -> T::Real {
     let first = values.first().map_or(zero(), abs1);
-    let larger = |most: T::Real, value: &T| {
-        let size = abs1(value);
-        if size > most { size } else { most }
-    };
+    let larger = |most: T::Real, size: T::Real| if size > most { size } else { most };
     let mut lanes = [first; LANES];
-    let chunks = values.chunks_exact(LANES);
-    let rest = chunks.remainder().iter().fold(first, larger);
-    for chunk in chunks {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane = larger(*lane, value);
-        }
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks.iter().map(|chunk| &chunk[..]).chain([rest]) {
+        lanes.iter_mut().zip(chunk).for_each(|(lane, value)| *lane = larger(*lane, abs1(value)));
     }
-    lanes.into_iter().fold(rest, |most, lane| if lane > most { lane } else { most })
+    combine_halves(lanes, larger)
 }
 
 /// The first place of the largest such sum, where there are whole steps of rows with zeros down to the first row searched.
@@ -205,14 +225,7 @@ pub(crate) fn place_of_largest<T: Element>(values: &[T], begin: usize) -> usize 
             *lane = if size > *lane { size } else { *lane };
         }
     }
-    let mut width = STEP;
-    while width > 1 {
-        width /= 2;
-        for lane in 0..width {
-            lanes[lane] = if lanes[lane + width] > lanes[lane] { lanes[lane + width] } else { lanes[lane] };
-        }
-    }
-    let most = lanes[0];
+    let most = combine_halves(lanes, |most, size| if size > most { size } else { most });
     let is_there = |step: &[T; STEP]| step.iter().fold(false, |found, value| found | (abs1(value) == most));
     let step = steps.iter().position(is_there).unwrap_or(0);
     let lane = steps.get(step).and_then(|step| step.iter().position(|value| abs1(value) == most)).unwrap_or(0);
