@@ -110,10 +110,13 @@ impl Best {
         }
     }
 
-    /// Whether an element with a key below `key` or equal to it may be selected.
+    /// The largest key up to a limit that may be selected.
     #[inline(always)]
-    fn takes(&self, key: u64) -> bool {
-        key < self.bound || self.candidates.len() < self.count
+    fn largest_taken(&self, limit: u32) -> Option<u32> {
+        if self.candidates.len() < self.count {
+            return Some(limit);
+        }
+        Some(u32::try_from(self.bound.checked_sub(1)?).map_or(limit, |largest| largest.min(limit)))
     }
 
     fn insert(&mut self, key: u64, place: u32) {
@@ -146,21 +149,52 @@ impl Best {
     }
 }
 
+/// Parts that the elements of a row are dealt out to, one after the other, to learn which are small.
+const PARTS: usize = 32;
+
+/// Most elements to select of which that is asked, and rounds of dealing out from which on it pays.
+const MOST_OF_PARTS: usize = 16;
+const LEAST_ROUNDS: usize = 4;
+
+/// A key that no fewer than `count` keys of a row of words are smaller than or equal to, and few others: of the smallest keys of each part
+/// the one in this place. Where that does not pay, the largest key there is.
+///
+/// # Safety
+/// As of [`offer_blocks`].
+#[inline(always)]
+unsafe fn limit(count: usize, keys: WordCoder<u32>, input: *const u32, length: usize) -> u32 {
+    if !(2..=MOST_OF_PARTS).contains(&count) || length < LEAST_ROUNDS * PARTS {
+        return u32::MAX;
+    }
+    let mut smallest = [u32::MAX; PARTS];
+    for round in 0..length / PARTS {
+        // SAFETY: within the row, by the caller's promise; nothing is assumed of the alignment.
+        let bits = unsafe { input.add(round * PARTS).cast::<[u32; PARTS]>().read_unaligned() };
+        smallest.iter_mut().zip(bits).for_each(|(smallest, bits)| *smallest = keys.encode(bits).min(*smallest));
+    }
+    let others_up_to = |key: u32| smallest.iter().map(|&other| u32::from(other <= key)).sum::<u32>() as usize;
+    smallest.into_iter().filter(|&key| others_up_to(key) >= count).min().unwrap_or(u32::MAX)
+}
+
 /// Offers the elements of a row of words, a block at a time.
 ///
 /// # Safety
 /// `input` must be the address of `length` words.
-unsafe fn offer_words(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
+#[inline(always)]
+unsafe fn offer_blocks(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
+    // SAFETY: the caller's promise.
+    let limit = unsafe { limit(best.count, keys, input, length) };
     let mut place = 0;
     while place + BLOCK <= length {
         // SAFETY: within the row, by the caller's promise; nothing is assumed of the alignment.
         let bits = unsafe { input.add(place).cast::<[u32; BLOCK]>().read_unaligned() };
         let block = bits.map(|bits| keys.encode(bits));
-        let smallest = block.iter().fold(u32::MAX, |smallest, &key| smallest.min(key));
-        if best.takes(smallest.into()) {
-            for (number, &key) in (0..).zip(&block) {
-                best.offer(key.into(), place as u32 + number);
-            }
+        let Some(most) = best.largest_taken(limit) else { return };
+        let mut taken = (0..).zip(&block).fold(0u32, |taken, (number, &key)| taken | u32::from(key <= most) << number);
+        while taken != 0 {
+            let number = taken.trailing_zeros();
+            best.offer(block[number as usize].into(), place as u32 + number);
+            taken &= taken - 1;
         }
         place += BLOCK;
     }
@@ -168,6 +202,35 @@ unsafe fn offer_words(best: &mut Best, keys: WordCoder<u32>, input: *const u32, 
         // SAFETY: as above.
         let bits = unsafe { input.add(place).read_unaligned() };
         best.offer(keys.encode(bits).into(), place as u32);
+    }
+}
+
+/// [`offer_blocks`] in the widest vectors of the processor.
+///
+/// # Safety
+/// As of [`offer_blocks`].
+unsafe fn offer_words(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn with_avx512(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { offer_blocks(best, keys, input, length) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn with_avx2(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { offer_blocks(best, keys, input, length) }
+    }
+    // SAFETY: as the caller promises, and the processor has what the functions use.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") {
+            return with_avx512(best, keys, input, length);
+        } else if is_x86_feature_detected!("avx2") {
+            return with_avx2(best, keys, input, length);
+        }
+        offer_blocks(best, keys, input, length);
     }
 }
 
@@ -293,6 +356,29 @@ mod tests {
                         assert_eq!(indices[row * k + place] as usize, expected, "row {row} of {length}");
                         assert_eq!(values[row * k + place].to_bits(), elements[expected].to_bits());
                     }
+                }
+            }
+        }
+    }
+
+    /// Rows of which parts say what is large, with many equal elements, and with the largest ones all in one part or behind the last round.
+    #[test]
+    fn long_rows_with_equal_elements() {
+        for length in [128, 131, 200, 1000] {
+            let mut inputs = [13, 613, 1].map(|kinds| -> Vec<f32> {
+                (0..length).map(|number| ((number * 7919) % kinds) as f32 - 6.0).collect()
+            });
+            (0..length).step_by(PARTS).for_each(|place| inputs[1][place] = place as f32 + 1000.0);
+            (length - 3..length).for_each(|place| inputs[2][place] = f32::NAN);
+            for (input, largest) in inputs.iter().flat_map(|input| [(input, true), (input, false)]) {
+                let mut expected: Vec<usize> = (0..length).collect();
+                expected.sort_by(|&a, &b| {
+                    let order = input[a].total_cmp(&input[b]);
+                    if largest { order.reverse() } else { order }
+                });
+                for k in [1, 2, 5, MOST_OF_PARTS, MOST_OF_PARTS + 1] {
+                    let (_, indices) = top_k(input, length, k, largest);
+                    assert!(indices.iter().zip(&expected).all(|(&index, &expected)| index as usize == expected));
                 }
             }
         }
