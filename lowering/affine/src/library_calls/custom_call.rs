@@ -1,6 +1,7 @@
 //! custom-call: functions that the runtime knows by name.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
 use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
 use hlo::shape::{ArrayShape, Shape};
@@ -61,7 +62,10 @@ fn read_results(computation: &Computation, instruction: &Instruction) -> Vec<boo
     };
     let is_call = |id: InstructionId| std::ptr::eq(computation.get(id), instruction);
     let users = || computation.instructions.iter().filter(|own| own.operands.iter().any(|&operand| is_call(operand)));
-    let element_taken = |user: &Instruction| Some(user.attributes::<GetTupleElementAttributes>().ok()?.index);
+    let element_taken = |user: &Instruction| match user.kind {
+        OpKind::GetTupleElement => Some(user.attributes::<GetTupleElementAttributes>().ok()?.index),
+        _ => None,
+    };
     let is_whole = is_call(computation.root) || users().any(|user| element_taken(user).is_none());
     let is_read = |number: usize| is_whole || users().any(|user| element_taken(user) == Some(number as i64));
     let of_element = |(number, element)| std::iter::repeat_n(is_read(number), arrays(element).len());
