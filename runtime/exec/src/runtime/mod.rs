@@ -26,6 +26,7 @@ pub mod sort;
 pub mod tiles;
 pub mod top_k;
 pub mod vector_math;
+mod widest_vectors;
 
 pub use context::{ProgramState, RunContext};
 

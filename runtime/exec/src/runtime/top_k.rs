@@ -7,6 +7,7 @@ use super::{
     RunContext,
     context::context_at,
     sort::{KeyCoder, KeyType, ShortRows, SortOrder, WordCoder},
+    widest_vectors::in_widest_vectors,
 };
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
 
@@ -205,33 +206,12 @@ unsafe fn offer_blocks(best: &mut Best, keys: WordCoder<u32>, input: *const u32,
     }
 }
 
-/// [`offer_blocks`] in the widest vectors of the processor.
-///
-/// # Safety
-/// As of [`offer_blocks`].
-unsafe fn offer_words(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn with_avx512(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { offer_blocks(best, keys, input, length) }
-    }
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    unsafe fn with_avx2(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { offer_blocks(best, keys, input, length) }
-    }
-    // SAFETY: as the caller promises, and the processor has what the functions use.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f") {
-            return with_avx512(best, keys, input, length);
-        } else if is_x86_feature_detected!("avx2") {
-            return with_avx2(best, keys, input, length);
-        }
-        offer_blocks(best, keys, input, length);
-    }
+in_widest_vectors! {
+    /// [`offer_blocks`] in the widest vectors of the processor.
+    ///
+    /// # Safety
+    /// As of [`offer_blocks`].
+    unsafe fn offer_words(best: &mut Best, keys: WordCoder<u32>, input: *const u32, length: usize) = offer_blocks;
 }
 
 fn select_rows<T: Copy + Into<u64> + TryFrom<u64>>(

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use super::keys::{Word, WordCoder};
 use crate::runtime::tiles::{Square, square_of_sixteen};
+use crate::runtime::widest_vectors::in_widest_vectors;
 
 /// Rows that are sorted at once.
 pub(super) const LANES: usize = 16;
@@ -99,8 +100,8 @@ impl Words {
         // SAFETY: as the caller promises.
         unsafe {
             match task.is_wide() {
-                true => self.wide.sort(task, task.coder),
-                false => self.narrow.sort(task, task.coder.truncated()),
+                true => sort_words(&mut self.wide, task, task.coder),
+                false => sort_words(&mut self.narrow, task, task.coder.truncated()),
             }
         }
     }
@@ -127,38 +128,17 @@ struct WordsOf<W> {
     places: Vec<Column<W>>,
 }
 
-impl<W: Word> WordsOf<W> {
-    fn byte_size(&self) -> usize {
-        size_of::<Column<W>>() * (self.words.capacity() + self.places.capacity())
-    }
-
+in_widest_vectors! {
     /// As [`Words::sort`], by a coder for these words.
     ///
     /// # Safety
     /// The group lies in both arrays, and nobody else is at its rows.
-    unsafe fn sort(&mut self, task: &Task, coder: WordCoder<W>) -> Outcome {
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f")]
-        unsafe fn with_avx512<W: Word>(words: &mut WordsOf<W>, task: &Task, coder: WordCoder<W>) -> Outcome {
-            // SAFETY: as the caller promises.
-            unsafe { words.sort_lanes(task, coder) }
-        }
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2")]
-        unsafe fn with_avx2<W: Word>(words: &mut WordsOf<W>, task: &Task, coder: WordCoder<W>) -> Outcome {
-            // SAFETY: as the caller promises.
-            unsafe { words.sort_lanes(task, coder) }
-        }
-        // SAFETY: as the caller promises, and the processor has what the functions use.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx512f") {
-                return with_avx512(self, task, coder);
-            } else if is_x86_feature_detected!("avx2") {
-                return with_avx2(self, task, coder);
-            }
-            self.sort_lanes(task, coder)
-        }
+    unsafe fn sort_words<W: Word>(words: &mut WordsOf<W>, task: &Task, coder: WordCoder<W>) -> Outcome = WordsOf::sort_lanes;
+}
+
+impl<W: Word> WordsOf<W> {
+    fn byte_size(&self) -> usize {
+        size_of::<Column<W>>() * (self.words.capacity() + self.places.capacity())
     }
 
     /// Where the first elements of a row in its order were.
