@@ -188,6 +188,10 @@ fn canonical(
         statistics.add("real-products", 1);
         return Some(value);
     }
+    if is_dot && let Some(value) = columns_together(builder, &contraction) {
+        statistics.add("columns-together", 1);
+        return Some(value);
+    }
     let narrow = widen_operands(builder, &mut contraction, options.small_convolutions);
     statistics.add("widen", u64::from(narrow.is_some()));
     if is_dot
@@ -207,6 +211,44 @@ fn canonical(
         None => return None,
     };
     Some(narrow.map_or(value, |element_type| builder.convert(value, element_type)))
+}
+
+/// Rows of a complex product from which on it is worth a transpose of the operand that has the columns.
+const LEAST_ROWS_OF_TRANSPOSE: i64 = 4;
+
+// dot(x, y) => dot(x, transpose(y)) of complex numbers, which are multiplied where they are, if a term of neighbouring columns lies apart
+fn columns_together(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
+    let result = dot.shape.as_array()?;
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let sides = [*dot.operands.first()?, *dot.operands.get(1)?].map(|operand| builder.array(operand));
+    if !result.element_type.is_complex() || sides.iter().any(ArrayShape::is_dynamic) {
+        return None;
+    }
+    let numbers = numbers(&attributes);
+    let free = |side: usize| -> Vec<i64> {
+        (0..sides[side].rank() as i64).filter(|d| numbers[side].iter().all(|list| !list.contains(d))).collect()
+    };
+    let count = |side: usize, list: &[i64]| list.iter().map(|&d| sides[side].dimensions[d as usize]).product::<i64>();
+    let side = if count(1, &free(1)) > 1 { 1 } else { 0 };
+    let (columns, rows) = (free(side), count(1 - side, &free(1 - side)));
+    let [batch, contracting] = numbers[side];
+    let last = sides[side].rank() as i64 - 1;
+    if columns.is_empty() || columns.contains(&last) || rows < LEAST_ROWS_OF_TRANSPOSE {
+        return None;
+    }
+    let order = [batch, contracting, &columns].concat();
+    let places = |list: &[i64]| -> Vec<i64> {
+        list.iter().filter_map(|d| order.iter().position(|own| own == d)).map(|place| place as i64).collect()
+    };
+    let (batch, contracting) = (places(batch), places(contracting));
+    let numbers = match side {
+        0 => DotAttributes { lhs_batch_dims: &batch, lhs_contracting_dims: &contracting, ..attributes },
+        _ => DotAttributes { rhs_batch_dims: &batch, rhs_contracting_dims: &contracting, ..attributes },
+    };
+    let mut operands = dot.operands.clone();
+    operands[side] = builder.transpose(operands[side], &order);
+    let attributes = numbers.into();
+    Some(builder.push(Instruction { operands, attributes, ..dot.clone() }))
 }
 
 // dot(x, y) => reshape(dot(reshape(x), reshape(y))) without contracted dimensions of size 1, if nothing is contracted then,

@@ -435,7 +435,7 @@ impl<'c> Elemental<'_, 'c> {
         let follows = |(&address, number): (&Expr<'c>, i64)| self.scope.simplify(addresses[0] + number) == address;
         let alternate = self.scope.lane_access(addresses[0]) == LaneAccess::Strided(count)
             && addresses.iter().zip(0..).all(follows);
-        let lanes = self.scope.lanes().filter(|_| alternate && array.parts() == 1 && self.skipped_lanes == 0);
+        let lanes = self.scope.lanes().filter(|_| alternate && self.skipped_lanes == 0);
         let Some(lanes) = lanes else {
             return indices.iter().zip(values).try_for_each(|(index, value)| self.store(array, index, value));
         };
@@ -456,7 +456,7 @@ impl<'c> Elemental<'_, 'c> {
                         _ => lane,
                     })
                     .collect();
-                stored = self.builder.shuffle(stored, vector, &mask);
+                stored = self.shuffled(array, [stored, vector], &mask);
             }
             let (memref, place) = self.flat_place(array, first + number * i64::from(lanes))?;
             place.store(self.builder, stored, memref);

@@ -1,5 +1,5 @@
 //! Elements that a kernel only moves, as whole numbers of as many bits: those of small floats and predicates, which registers hold otherwise
-//! than memory does, would be decoded and encoded again for nothing, and in vectors of fewer lanes.
+//! than memory does, would be decoded and encoded again for nothing, and in vectors of fewer lanes; complex numbers would be taken apart.
 
 use std::collections::HashSet;
 
@@ -66,6 +66,7 @@ impl MovedBits {
     /// The shape that an array has for the computation.
     fn shape(&self, shape: &ArrayShape) -> ArrayShape {
         match self.types.contains(&shape.element_type) {
+            true if shape.element_type == ElementType::C64 => shape.with_element_type(ElementType::U64),
             true => shape.with_element_type(scalar::code_type(shape.element_type)),
             false => shape.clone(),
         }
@@ -80,7 +81,7 @@ impl MovedBits {
 /// The element type of a value that registers hold otherwise than memory does.
 fn coded_type(instruction: &Instruction) -> Option<ElementType> {
     let element_type = instruction.shape.as_array()?.element_type;
-    scalar::is_coded(element_type).then_some(element_type)
+    (scalar::is_coded(element_type) || element_type == ElementType::C64).then_some(element_type)
 }
 
 /// The operands whose elements a result has; `None` for what computes elements.
