@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use hlo::attributes::Attributes;
 use hlo::dialect;
+use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
 use hlo::ops::compare::CompareAttributes;
 use hlo::ops::enumerations::ComparisonDirection;
@@ -114,7 +115,9 @@ impl<'c, 'r> LoopState<'c, 'r> {
             return None;
         }
         let number = dialect::splat_of(definition)?;
-        let is_whole = number.element_type().is_integer() && number.element_type().bit_width() <= 32;
+        let element_type = number.element_type();
+        // Of `u64` some are no index.
+        let is_whole = element_type.is_integer() && element_type != ElementType::U64;
         is_whole.then(|| load(number.element_type(), number.bytes(), 0).to_index())
     }
 

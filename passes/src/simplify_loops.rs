@@ -211,8 +211,9 @@ impl<'c, 'r> Invariants<'c, 'r> {
                 }
                 let dear: Vec<Value> = definition.operands().filter(|operand| self.is_dear(operand)).collect();
                 let is_array = !value.r#type().is_tuple();
-                let is_dear = dear.is_empty()
-                    || dialect::kind_of(definition).is_some_and(|kind| is_dear_operation(definition, kind));
+                // What is taken of a tuple is what the tuple's elements cost: tuples do not become elements of the state.
+                let is_dear_kind = |kind| kind == OpKind::GetTupleElement || is_dear_operation(definition, kind);
+                let is_dear = dear.is_empty() || dialect::kind_of(definition).is_some_and(is_dear_kind);
                 let is_larger = || byte_size(value) > dear.iter().copied().map(byte_size).sum();
                 if is_array && self.is_small(value) && (is_dear || !is_larger()) {
                     values.push(value);

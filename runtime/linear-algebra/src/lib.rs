@@ -9,6 +9,7 @@ mod panel;
 mod pivoted_qr;
 mod range;
 mod reflections;
+mod substitution;
 mod together;
 mod values;
 
@@ -36,10 +37,11 @@ use faer::{
     },
     traits::{
         ComplexField,
-        math_utils::{conj, is_finite, neg, one, real, recip},
+        math_utils::{is_finite, neg, one, real, recip},
     },
     unzip, zip,
 };
+use substitution::{Triangle, substitute};
 
 /// How a triangular matrix `a` is to be read, and on which side of the unknown it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,8 +179,10 @@ fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: Tria
         if system.left_side { (b, system.transposed) } else { (b.transpose_mut(), !system.transposed) };
     let (a, lower) = if transposed { (a.transpose(), !system.lower) } else { (a, system.lower) };
     // faer multiplies by reciprocals, and by zero what is infinite then: NaN, where a quotient is infinite.
-    if !system.unit_diagonal && (0..a.nrows()).any(|place| !is_finite(&recip(&a[(place, place)]))) {
-        return substitute(a, b, lower, system.conjugated);
+    let divides = || !system.unit_diagonal && (0..a.nrows()).any(|place| !is_finite(&recip(&a[(place, place)])));
+    if substitution::suits(a.nrows(), b.ncols()) || divides() {
+        let TriangularSystem { unit_diagonal, conjugated, .. } = system;
+        return substitute(a, b, Triangle { lower, unit_diagonal, conjugated });
     }
     let conjugated = if system.conjugated { Conj::Yes } else { Conj::No };
     match (lower, system.unit_diagonal) {
@@ -197,20 +201,6 @@ fn subtract_product<T: Element>(target: MatMut<'_, T>, a: MatRef<'_, T>, adjoint
 /// Subtracts the product of a matrix with the adjoint of another.
 fn subtract_product_with_adjoint<T: Element>(target: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>) {
     matmul_with_conj(target, Accum::Add, a, Conj::No, b.transpose(), Conj::Yes, neg(&one::<T>()), Par::Seq);
-}
-
-/// Solves for one unknown after another.
-fn substitute<T: Element>(a: MatRef<'_, T>, mut b: MatMut<'_, T>, lower: bool, conjugated: bool) {
-    let size = a.nrows();
-    let coefficient = |row, column| if conjugated { conj(&a[(row, column)]) } else { a[(row, column)] };
-    for column in 0..b.ncols() {
-        for step in 0..size {
-            let row = if lower { step } else { size - 1 - step };
-            let known = if lower { 0..row } else { row + 1..size };
-            let rest = known.fold(b[(row, column)], |rest, other| rest - coefficient(row, other) * b[(other, column)]);
-            b[(row, column)] = rest / coefficient(row, row);
-        }
-    }
 }
 
 /// Size of a matrix from which on eigenvalues come with their vectors from those of its halves: to rotate all vectors for each step of an

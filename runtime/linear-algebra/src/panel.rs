@@ -151,7 +151,7 @@ const FEW_LANES: usize = 8;
 
 /// Combines the second half of some values with the first, until one is left: that waits for few operations, and has vectors.
 #[inline(always)]
-fn combine_halves<V: Copy, const COUNT: usize>(mut values: [V; COUNT], combine: impl Fn(V, V) -> V) -> V {
+pub(crate) fn combine_halves<V: Copy, const COUNT: usize>(mut values: [V; COUNT], combine: impl Fn(V, V) -> V) -> V {
     let mut width = COUNT;
     while width > 1 {
         width /= 2;

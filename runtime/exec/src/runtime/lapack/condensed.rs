@@ -1,7 +1,7 @@
 //! `gehrd` and `sytrd` (`hetrd`): reduction to Hessenberg and tridiagonal form.
 
 use super::{
-    entry, letter,
+    letter, values,
     matrices::{Matrices, Vectors},
 };
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
@@ -20,7 +20,8 @@ pub(super) fn gehrd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
     let info = Vectors::<i32>::new(&call.results, 2, input.count)?;
     let size = input.rows;
     let bound = |name: &str, whole: usize| {
-        entry(call.configuration, name).is_none_or(|value| value.parse().is_ok_and(|value: usize| value == whole))
+        let [value] = values(call.configuration, [name]);
+        value.is_none_or(|value| value.parse().is_ok_and(|value: usize| value == whole))
     };
     if size != input.columns || (input.count > 0 && taus.length + 1 < size) {
         return Err("the matrices are not square, or there are too few scalars".into());

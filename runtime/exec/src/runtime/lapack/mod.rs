@@ -76,30 +76,56 @@ fn is_read<const COUNT: usize>(call: &CustomCall, results: [usize; COUNT]) -> bo
 
 /// The character that the configuration gives for `name`.
 fn letter(call: &CustomCall, name: &str) -> Result<char, String> {
-    attribute(call.configuration, name)
-        .and_then(|value| u8::try_from(value).ok())
-        .map(char::from)
-        .ok_or_else(|| format!("no attribute {name} in `{}`", call.configuration))
+    letters(call, [name]).map(|[letter]| letter)
+}
+
+/// The characters that the configuration gives for some names, as their codes.
+fn letters<const COUNT: usize>(call: &CustomCall, names: [&str; COUNT]) -> Result<[char; COUNT], String> {
+    let mut letters = ['\0'; COUNT];
+    for ((letter, text), name) in letters.iter_mut().zip(values(call.configuration, names)).zip(names) {
+        let code = text.and_then(|text| text.parse::<u8>().ok());
+        *letter = code.map(char::from).ok_or_else(|| no_attribute(call, name))?;
+    }
+    Ok(letters)
 }
 
 /// The truth value that the configuration gives for `name`, as in `left = true`.
 fn flag(call: &CustomCall, name: &str) -> Result<bool, String> {
-    entry(call.configuration, name)
-        .and_then(|value| value.parse().ok())
-        .ok_or_else(|| format!("no attribute {name} in `{}`", call.configuration))
+    let [text] = values(call.configuration, [name]);
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| no_attribute(call, name))
 }
 
-/// The integer of `name = 76 : ui8` in a configuration.
-fn attribute(configuration: &str, name: &str) -> Option<i64> {
-    entry(configuration, name)?.parse().ok()
+fn no_attribute(call: &CustomCall, name: &str) -> String {
+    format!("no attribute {name} in `{}`", call.configuration)
 }
 
-/// What stands for `name`, without its type.
-fn entry<'a>(configuration: &'a str, name: &str) -> Option<&'a str> {
-    configuration.trim_matches(['{', '}']).split(',').find_map(|entry| {
-        let (key, value) = entry.split_once('=')?;
-        (key.trim() == name).then(|| value.split(':').next().unwrap_or_default().trim())
-    })
+/// Whether a byte may be part of a name or of a number.
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.')
+}
+
+/// What a configuration has for some names, without types: 76 in `{name = 76 : ui8}`. It is gone through once, byte by byte: to search
+/// it for each name took longer than to solve a small system.
+fn values<'a, const COUNT: usize>(configuration: &'a str, names: [&str; COUNT]) -> [Option<&'a str>; COUNT] {
+    let bytes = configuration.as_bytes();
+    let end_of = |start: usize, belongs: fn(u8) -> bool| {
+        start + bytes[start..].iter().take_while(|&&byte| belongs(byte)).count()
+    };
+    let word_from = |start: usize| {
+        let start = end_of(start, |byte| byte != b',' && !is_of_word(byte));
+        start..end_of(start, is_of_word)
+    };
+    let mut found = [None; COUNT];
+    let mut place = 0;
+    while place < bytes.len() {
+        let key = word_from(place);
+        let value = word_from(key.end);
+        if let Some(number) = names.iter().position(|name| name.as_bytes() == &bytes[key.clone()]) {
+            found[number] = configuration.get(value.clone());
+        }
+        place = end_of(value.end, |byte| byte != b',') + 1;
+    }
+    found
 }
 
 #[cfg(test)]

@@ -133,9 +133,11 @@ fn run(name: &str, configuration: &str, operands: Vec<Data>, results: Vec<Data>)
 
 #[test]
 fn attributes_are_found() {
-    assert_eq!(attribute("{mode = 86 : ui8, uplo = 76 : ui8}", "uplo"), Some(76));
-    assert_eq!(attribute("{low = -1 : i32}", "low"), Some(-1));
-    assert_eq!(attribute("{}", "uplo"), None);
+    assert_eq!(values("{mode = 86 : ui8, uplo = 76 : ui8}", ["uplo", "mode"]), [Some("76"), Some("86")]);
+    assert_eq!(values("{low=-1:i32,size =3}", ["low", "size", "high"]), [Some("-1"), Some("3"), None]);
+    assert_eq!(values("{left = true}", ["left", "lef", "true"]), [Some("true"), None, None]);
+    assert_eq!(values("{}", ["uplo"]), [None]);
+    assert_eq!(values("{uplo = , , =", ["uplo", ""]), [Some(""), Some("")]);
 }
 
 #[test]

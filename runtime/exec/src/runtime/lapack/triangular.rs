@@ -1,7 +1,7 @@
 //! `potrf`, `trsm` and `getrf`: factorisation into triangular matrices, and solving with those.
 
 use super::{
-    letter,
+    letter, letters,
     matrices::{Matrices, Vectors},
 };
 use crate::runtime::{
@@ -53,11 +53,11 @@ pub(super) fn potrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
 
 /// (a, b) -> x with op(a) x = b or x op(a) = b.
 pub(super) fn trsm<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
-    let transpose = letter(call, "trans_x")?;
+    let [transpose, side, triangle, diagonal] = letters(call, ["trans_x", "side", "uplo", "diag"])?;
     let system = TriangularSystem {
-        left_side: letter(call, "side")? == 'L',
-        lower: letter(call, "uplo")? == 'L',
-        unit_diagonal: letter(call, "diag")? == 'U',
+        left_side: side == 'L',
+        lower: triangle == 'L',
+        unit_diagonal: diagonal == 'U',
         transposed: transpose != 'N',
         conjugated: transpose == 'C',
     };
