@@ -77,6 +77,11 @@ impl<T: Element> Panel<T> {
     /// that row and behind the last one, so that whole steps of rows are computed.
     #[inline(always)]
     pub(crate) fn subtract_multiples(&mut self, step: usize, vector: &[T]) {
+        match self.stride {
+            STEP => return self.subtract_multiples_of_short::<STEP>(step, vector),
+            TWO_STEPS => return self.subtract_multiples_of_short::<TWO_STEPS>(step, vector),
+            _ => {}
+        }
         let begin = step / STEP * STEP;
         for open in self.elements.chunks_exact_mut(self.stride).skip(step + 1) {
             let factor = open[step];
@@ -84,6 +89,21 @@ impl<T: Element> Panel<T> {
                 subtract_multiple(&mut open[step + 1..self.rows], factor, &vector[step + 1..self.rows]);
             } else if factor != zero::<T>() {
                 subtract_multiple(&mut open[begin..], factor, &vector[begin..]);
+            }
+        }
+    }
+
+    /// The same of columns of this many rows and zeros: no loop over rows has an end to be found.
+    #[inline(always)]
+    fn subtract_multiples_of_short<const ROWS: usize>(&mut self, step: usize, vector: &[T]) {
+        let Some(vector) = vector.as_chunks::<ROWS>().0.first() else { return };
+        for open in self.elements.as_chunks_mut::<ROWS>().0.iter_mut().skip(step + 1) {
+            let factor = open[step];
+            if !is_finite(&factor) {
+                subtract_multiple(&mut open[step + 1..self.rows], factor, &vector[step + 1..self.rows]);
+            } else if factor != zero::<T>() {
+                // All is read before anything is written, so that it is seen to be vectors.
+                *open = std::array::from_fn(|row| sub(&open[row], &mul(&vector[row], &factor)));
             }
         }
     }
@@ -133,6 +153,7 @@ fn copy<T: Element>(from: MatRef<'_, T>, to: MatMut<'_, T>) {
 
 /// Rows of a panel that are computed side by side.
 const STEP: usize = 16;
+const TWO_STEPS: usize = 2 * STEP;
 
 /// Columns up to which a matrix is factorised column by column.
 pub(crate) const FEW_COLUMNS: usize = 16;
