@@ -354,7 +354,8 @@ impl<'c> Elemental<'_, 'c> {
         }))
     }
 
-    /// Loads the elements at any addresses, one a lane.
+    /// Loads the elements at any addresses, one a lane. Of 64 bits, of which a register has few, processors load single ones sooner than
+    /// they gather them.
     fn gather(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<RegisterValue<'c>> {
         let builder = self.builder;
         let address = self.scope.simplify(address * array.parts());
@@ -363,9 +364,22 @@ impl<'c> Elemental<'_, 'c> {
         let memory = scalar::memory_type(builder, array.element_type);
         let r#type = lanes.map_or(memory, |lanes| builder.vector_type(lanes, memory));
         let zero = builder.constant_index(0);
+        let flat = array.flat(builder);
+        if let Some(lanes) = lanes
+            && self.vector_lanes > 1
+            && array.element_type.bit_width() == MOST_LANE_BITS
+            && array.parts() == 1
+        {
+            let load = |lane: u32| {
+                let address = builder.extract_lane(addresses, lane);
+                let place = builder.value("arith.index_cast", &[address], builder.index_type, &[]);
+                builder.value("memref.load", &[flat, place], memory, &[])
+            };
+            let elements: Vec<Value<'c>> = (0..lanes).map(load).collect();
+            return Ok(scalar::from_memory(builder, array.element_type, Some(lanes), builder.from_elements(&elements)));
+        }
         let all = builder.constant_integer(builder.with_element_type(r#type, builder.integer_type(1)), 1);
         let none = builder.zero(r#type);
-        let flat = array.flat(builder);
         let mut parts = Vec::new();
         for part in 0..array.parts() {
             let addresses = match part {

@@ -59,12 +59,18 @@ pub(super) fn crossing(
         computation.instructions.iter().map(|own| if is_function(own) { INSTRUCTIONS_OF_FUNCTION } else { 1 });
     let work = operations.sum::<i64>() + INSTRUCTIONS_OF_LOAD * traced.found.loads.len() as i64;
     let is_little = size / i64::from(together) * work <= MOST_INSTRUCTIONS && rows.is_as_long_as(lanes);
-    let is_open = !traced.found.lookups.is_empty() || !traced.found.window_conditions.is_empty();
     let is_taken = |own: &Instruction| own.kind == OpKind::ReduceWindow || !combines(own);
-    if !is_short || !is_little || is_open || !computation.instructions.iter().all(is_taken) {
+    if !is_short || !is_little || !computation.instructions.iter().all(is_taken) {
         return None;
     }
     let (row, along) = (traced.variables[end - 1].as_variable()?, traced.variables[last].as_variable()?);
+    // Where a row is looked up, or the same elements of each row, a loop along it finds more together than lanes that look up each.
+    let lookups = &traced.found.lookups;
+    let looks_up_by = |variable: Var| lookups.iter().any(|&lookup| traced.scope.depends(lookup, variable));
+    let looks_up_each = lookups.is_empty() || looks_up_by(row) && looks_up_by(along);
+    if !traced.found.window_conditions.is_empty() || !looks_up_each {
+        return None;
+    }
     let decided = traced.found.conditions.iter().all(|condition| {
         let by_row = traced.scope.depends(condition.expr, row);
         !by_row || !rows.cuts.is_empty() && !traced.scope.depends(condition.expr, along)
