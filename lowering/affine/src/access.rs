@@ -109,7 +109,10 @@ impl<'c> Elemental<'_, 'c> {
                 Some(offsets) => return self.load_lanes(array, index, address, &offsets),
                 None => match self.load_needed(array, address)? {
                     Some(stored) => stored,
-                    None => return self.gather(array, address),
+                    None => match self.look_up_in_registers(array, address)? {
+                        Some(stored) => stored,
+                        None => return self.gather(array, address),
+                    },
                 },
             },
         };
@@ -172,7 +175,7 @@ impl<'c> Elemental<'_, 'c> {
     }
 
     /// The elements of the lanes, as memory holds them, shuffled from all between the first and the last of them.
-    fn load_near(
+    pub(crate) fn load_near(
         &mut self,
         array: &ArrayRef<'c>,
         address: Expr<'c>,

@@ -55,6 +55,7 @@ pub mod profile;
 pub mod program;
 pub mod reduction;
 mod reduction_in_order;
+mod register_tables;
 pub mod registry;
 mod rows;
 mod runs;

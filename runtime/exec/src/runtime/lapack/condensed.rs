@@ -1,8 +1,9 @@
 //! `gehrd` and `sytrd` (`hetrd`): reduction to Hessenberg and tridiagonal form.
 
 use super::{
-    letter, values,
+    letter,
     matrices::{Matrices, Vectors},
+    values,
 };
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
