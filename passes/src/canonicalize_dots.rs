@@ -201,6 +201,10 @@ fn canonical(
         statistics.add("small-matrices", 1);
         return Some(narrow.map_or(sums, |element_type| builder.convert(sums, element_type)));
     }
+    if is_dot && let Some(value) = terms_together(builder, &contraction) {
+        statistics.add("terms-together", 1);
+        return Some(narrow.map_or(value, |element_type| builder.convert(value, element_type)));
+    }
     let vector_dot = if is_dot { VectorDot::of(builder, &contraction) } else { None };
     let value = match vector_dot {
         Some(vector_dot) => {
@@ -211,6 +215,44 @@ fn canonical(
         None => return None,
     };
     Some(narrow.map_or(value, |element_type| builder.convert(value, element_type)))
+}
+
+/// The free dimensions of an operand, of those that are neither batch nor contracting ones.
+fn free_dimensions(rank: usize, numbers: [&[i64]; 2]) -> Vec<i64> {
+    (0..rank as i64).filter(|d| numbers.iter().all(|list| !list.contains(d))).collect()
+}
+
+/// The dot whose operands on some sides are transposed, so that their dimensions stand in these orders.
+fn with_transposed(
+    builder: &mut GraphBuilder,
+    dot: &Instruction,
+    orders: [Option<Vec<i64>>; 2],
+) -> Option<InstructionId> {
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let (numbers, mut operands) = (numbers(&attributes), dot.operands.clone());
+    let places = |side: usize, list: &[i64]| -> Vec<i64> {
+        let place =
+            |&d: &i64| orders[side].as_ref().map_or(Some(d as usize), |order| order.iter().position(|&own| own == d));
+        list.iter().filter_map(place).map(|place| place as i64).collect()
+    };
+    let own = [0, 1].map(|side| numbers[side].map(|list| places(side, list)));
+    let is_square = dot.operands[0] == dot.operands[1] && orders[0] == orders[1];
+    for (side, order) in orders.iter().enumerate() {
+        if let Some(order) = order {
+            operands[side] =
+                if side == 1 && is_square { operands[0] } else { builder.transpose(operands[side], order) };
+        }
+    }
+    let [[lhs_batch, lhs_contracting], [rhs_batch, rhs_contracting]] = &own;
+    let numbers = DotAttributes {
+        lhs_batch_dims: lhs_batch,
+        lhs_contracting_dims: lhs_contracting,
+        rhs_batch_dims: rhs_batch,
+        rhs_contracting_dims: rhs_contracting,
+        ..attributes
+    };
+    let attributes = numbers.into();
+    Some(builder.push(Instruction { operands, attributes, ..dot.clone() }))
 }
 
 /// Rows of a complex product from which on it is worth a transpose of the operand that has the columns.
@@ -225,30 +267,42 @@ fn columns_together(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Ins
         return None;
     }
     let numbers = numbers(&attributes);
-    let free = |side: usize| -> Vec<i64> {
-        (0..sides[side].rank() as i64).filter(|d| numbers[side].iter().all(|list| !list.contains(d))).collect()
-    };
-    let count = |side: usize, list: &[i64]| list.iter().map(|&d| sides[side].dimensions[d as usize]).product::<i64>();
-    let side = if count(1, &free(1)) > 1 { 1 } else { 0 };
-    let (columns, rows) = (free(side), count(1 - side, &free(1 - side)));
-    let [batch, contracting] = numbers[side];
+    let free = [0, 1].map(|side| free_dimensions(sides[side].rank(), numbers[side]));
+    let count = |side: usize| free[side].iter().map(|&d| sides[side].dimensions[d as usize]).product::<i64>();
+    let side = usize::from(count(1) > 1);
     let last = sides[side].rank() as i64 - 1;
-    if columns.is_empty() || columns.contains(&last) || rows < LEAST_ROWS_OF_TRANSPOSE {
+    if free[side].is_empty() || free[side].contains(&last) || count(1 - side) < LEAST_ROWS_OF_TRANSPOSE {
         return None;
     }
-    let order = [batch, contracting, &columns].concat();
-    let places = |list: &[i64]| -> Vec<i64> {
-        list.iter().filter_map(|d| order.iter().position(|own| own == d)).map(|place| place as i64).collect()
-    };
-    let (batch, contracting) = (places(batch), places(contracting));
-    let numbers = match side {
-        0 => DotAttributes { lhs_batch_dims: &batch, lhs_contracting_dims: &contracting, ..attributes },
-        _ => DotAttributes { rhs_batch_dims: &batch, rhs_contracting_dims: &contracting, ..attributes },
-    };
-    let mut operands = dot.operands.clone();
-    operands[side] = builder.transpose(operands[side], &order);
-    let attributes = numbers.into();
-    Some(builder.push(Instruction { operands, attributes, ..dot.clone() }))
+    let [batch, contracting] = numbers[side];
+    let mut orders = [None, None];
+    orders[side] = Some([batch, contracting, &free[side]].concat());
+    with_transposed(builder, dot, orders)
+}
+
+/// Rows and columns up to which a product is one of few, of floats of 64 bits and of others, and its least terms.
+const FEW_SUMS: [i64; 2] = [3, 6];
+const LEAST_TERMS: i64 = 128;
+
+// dot(x, y) => dot(transpose(x), transpose(y)) of few rows and columns, if their terms lie apart: sums of many terms have these as lanes
+fn terms_together(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
+    let result = dot.shape.as_array()?;
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let sides = [*dot.operands.first()?, *dot.operands.get(1)?].map(|operand| builder.array(operand));
+    if result.element_type.is_complex() || sides.iter().any(ArrayShape::is_dynamic) {
+        return None;
+    }
+    let numbers = numbers(&attributes);
+    let size = |side: usize, list: &[i64]| list.iter().map(|&d| sides[side].dimensions[d as usize]).product::<i64>();
+    let most = FEW_SUMS[usize::from(result.element_type.bit_width() < 64)];
+    let orders = [0, 1].map(|side| {
+        let free = free_dimensions(sides[side].rank(), numbers[side]);
+        let [batch, contracting] = numbers[side];
+        let is_apart = free.contains(&(sides[side].rank() as i64 - 1)) && (2..=most).contains(&size(side, &free));
+        is_apart.then(|| [batch, &free, contracting].concat())
+    });
+    let has_terms = size(0, numbers[0][1]) >= LEAST_TERMS;
+    if has_terms && orders.iter().all(Option::is_some) { with_transposed(builder, dot, orders) } else { None }
 }
 
 // dot(x, y) => reshape(dot(reshape(x), reshape(y))) without contracted dimensions of size 1, if nothing is contracted then,

@@ -37,8 +37,9 @@ pub(crate) fn real_products(builder: &mut GraphBuilder, dot: &Instruction) -> Op
     {
         return None;
     }
-    let [[lhs_re, lhs_im], [rhs_re, rhs_im]] =
-        [lhs, rhs].map(|operand| [OpKind::Real, OpKind::Imag].map(|part| builder.unary(part, operand)));
+    let mut parts = |operand| [OpKind::Real, OpKind::Imag].map(|part| builder.unary(part, operand));
+    let [lhs_re, lhs_im] = parts(lhs);
+    let [rhs_re, rhs_im] = if lhs == rhs { [lhs_re, lhs_im] } else { parts(rhs) };
     let shape = ArrayShape::new(result.element_type.real_part(), result.dimensions.clone());
     let mut product = |lhs, rhs| builder.add(OpKind::Dot, shape.clone(), &[lhs, rhs], dot.attributes.clone());
     let [re, subtracted] = [product(lhs_re, rhs_re), product(lhs_im, rhs_im)];
