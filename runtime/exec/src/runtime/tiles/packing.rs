@@ -190,6 +190,8 @@ conversion!(
 /// As many elements can be read there, and the panels written, and nobody else writes either.
 #[inline(always)]
 unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut u8, (rows, bytes): (usize, usize)) {
+    // Once, since a division takes longer than a row.
+    let panels = (bytes / packing.panel_row, bytes % packing.panel_row);
     // Panels of so many bytes, the vectors of all tiles, are a few instructions; those of the function that this is inlined into, so
     // there is no pointer to what packs a row.
     macro_rules! pack {
@@ -202,7 +204,7 @@ unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut 
                     (0..source_bytes).step_by(LINE_BYTES).for_each(|byte| prefetch(ahead(byte)));
                 }
                 // SAFETY: as the caller promises.
-                unsafe { pack_row::<C, $bytes>(packing, source, to.add(row * packing.next_row), bytes) };
+                unsafe { pack_row::<C, $bytes>(packing, source, to.add(row * packing.next_row), panels) };
             }
         };
     }
@@ -210,6 +212,7 @@ unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut 
         20 => pack!(20),
         24 => pack!(24),
         32 => pack!(32),
+        48 => pack!(48),
         56 => pack!(56),
         64 => pack!(64),
         128 => pack!(128),
@@ -217,22 +220,26 @@ unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut 
     }
 }
 
-/// One row, to panels whose rows have `BYTES`, or as many as `packing` says if that is 0.
+/// One row, to so many whole panels whose rows have `BYTES`, or as many as `packing` says if that is 0, and what is left in bytes.
 ///
 /// # Safety
 /// As of [`pack_rows`].
 #[inline(always)]
-unsafe fn pack_row<C: Conversion, const BYTES: usize>(packing: &Packing, from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn pack_row<C: Conversion, const BYTES: usize>(
+    packing: &Packing,
+    from: *const u8,
+    to: *mut u8,
+    (whole, rest): (usize, usize),
+) {
     let panel_row = if BYTES > 0 { BYTES } else { packing.panel_row };
     let [element, packed_element] = C::BYTES;
-    let (whole, half_row) = (bytes / panel_row, packing.row / 2);
+    let half_row = packing.row / 2;
     // SAFETY: as the caller promises.
     unsafe {
         for panel in 0..whole {
             let from = from.add(panel * (panel_row / packed_element * element));
             C::convert(from, half_row, to.add(panel * packing.next_panel), panel_row);
         }
-        let rest = bytes - whole * panel_row;
         if rest > 0 {
             let last = to.add(whole * packing.next_panel);
             C::convert(from.add(whole * (panel_row / packed_element * element)), half_row, last, rest);
