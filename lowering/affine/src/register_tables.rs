@@ -52,7 +52,7 @@ impl<'c> Elemental<'_, 'c> {
         address: Expr<'c>,
     ) -> Result<Option<Value<'c>>> {
         let (builder, context) = (self.builder, self.scope.context());
-        let own_bits = array.element_type.bit_width();
+        let own_bits = 8 * array.element_type.byte_width() as u32;
         let Some(lanes) = self.scope.lanes().filter(|_| array.parts() == 1) else { return Ok(None) };
         let Some(permutation) = Permutation::of(builder, lanes, own_bits) else { return Ok(None) };
         let Some(sum) = Linear::from_expr(address) else { return Ok(None) };
