@@ -4,6 +4,7 @@
 //! longer than the whole runtime. Here it happens once.
 
 mod cholesky;
+mod jacobi;
 mod lu;
 mod panel;
 mod pivoted_qr;
@@ -13,6 +14,7 @@ mod substitution;
 mod together;
 mod values;
 
+pub use jacobi::EigenTogether;
 pub use lu::lu;
 pub use panel::call_in_vectors;
 pub use pivoted_qr::pivoted_qr;

@@ -15,16 +15,16 @@ use crate::{Element, TriangularSystem, in_vectors};
 pub const TOGETHER: usize = 16;
 
 /// Rows and columns of small matrices, at most.
-const LARGEST: usize = 8;
+pub(crate) const LARGEST: usize = 8;
 
 /// A value of each matrix.
-type Lanes<T> = [T; TOGETHER];
+pub(crate) type Lanes<T> = [T; TOGETHER];
 
 /// Up to [`TOGETHER`] matrices of up to 8 rows and columns, all of the same size.
 pub struct Together<T> {
-    rows: usize,
-    columns: usize,
-    elements: [[Lanes<T>; LARGEST]; LARGEST],
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) elements: [[Lanes<T>; LARGEST]; LARGEST],
 }
 
 impl<T: Element> Together<T> {

@@ -4,12 +4,19 @@ use super::{
     is_read, letter,
     matrices::{Matrices, Vectors},
 };
-use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
+use crate::runtime::{
+    RunContext,
+    custom_call::CustomCall,
+    linear_algebra::{for_each_group, for_each_matrix},
+};
 use faer::{
     Mat,
     traits::math_utils::{conj, from_real, real},
 };
-use linear_algebra::{Element, SingularVectors};
+use linear_algebra::{Element, SingularVectors, Together};
+
+/// Rows of a matrix up to which rotations give its eigenvalues sooner, although most lanes are for nothing.
+const ROTATED_ALONE: usize = 4;
 
 /// (a) -> (eigenvectors in columns, eigenvalues, ascending, info).
 pub(super) fn syevd<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
@@ -44,6 +51,21 @@ fn hermitian<T: Element>(
         return Err("the matrices are not square, or the eigenvalues do not fit".into());
     }
     let size = input.rows;
+    if size <= ROTATED_ALONE || Together::<T>::suits(input.count, size, size) {
+        for_each_group(context, input.count, 10 * size.pow(3), |group| {
+            // SAFETY: this thread alone handles these matrices, which are read before anything is written.
+            unsafe {
+                let oriented = |index: usize| if lower { input.read(index) } else { input.read(index).transpose() };
+                let found = Together::read(&group.clone().map(oriented).collect::<Vec<_>>()).hermitian_eigen();
+                for (lane, index) in group.enumerate() {
+                    let result = found.write(lane, with_vectors.then(|| vectors.write(index)), !lower);
+                    values.fill(index, result.as_deref(), real(&T::NAN));
+                    finish(index, result.is_some());
+                }
+            }
+        });
+        return Ok(());
+    }
     for_each_matrix(context, input.count, 10 * size.pow(3), |index| {
         // SAFETY: this thread alone handles this matrix, whose copy is made before the result is written.
         unsafe {
