@@ -17,6 +17,10 @@ pub const TOGETHER: usize = 16;
 /// Rows and columns of small matrices, at most.
 pub(crate) const LARGEST: usize = 8;
 
+/// Rows and columns up to which together is sooner although most lanes may be for nothing, or numbers are complex, whose parts are no
+/// lanes.
+const FEW: usize = 4;
+
 /// A value of each matrix.
 pub(crate) type Lanes<T> = [T; TOGETHER];
 
@@ -31,6 +35,16 @@ impl<T: Element> Together<T> {
     /// Whether matrices are small enough, and there are several.
     pub fn suits(count: usize, rows: usize, columns: usize) -> bool {
         count > 1 && rows.max(columns) <= LARGEST
+    }
+
+    /// Whether right-hand sides of systems are.
+    pub fn suits_sides(count: usize, rows: usize, columns: usize) -> bool {
+        Self::suits(count, rows, columns) && (T::IS_REAL || rows.min(columns) <= FEW)
+    }
+
+    /// Whether rotations give eigenvalues sooner than an iteration does.
+    pub fn suits_rotations(count: usize, size: usize) -> bool {
+        size <= FEW || T::IS_REAL && Self::suits(count, size, size)
     }
 
     /// Reads matrices; lanes without one repeat the first.

@@ -187,7 +187,7 @@ fn triangular_solve<T: Element>(
     let a = Batch { start: a.cast_mut(), size: size * size };
     let (b, output) =
         (Batch { start: b.cast_mut(), size: rows * columns }, Batch { start: output, size: rows * columns });
-    if Together::<T>::suits(batch, rows.max(size), columns) {
+    if Together::<T>::suits_sides(batch, rows, columns) {
         return for_each_group(context, batch, size * rows * columns / 4, move |group| {
             let read = |from: Batch<T>, rows: usize, columns: usize| {
                 // SAFETY: `a` is only read, and this thread alone uses its part of the others; what is written was read before.

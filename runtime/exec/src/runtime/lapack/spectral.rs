@@ -15,9 +15,6 @@ use faer::{
 };
 use linear_algebra::{Element, SingularVectors, Together};
 
-/// Rows of a matrix up to which rotations give its eigenvalues sooner, although most lanes are for nothing.
-const ROTATED_ALONE: usize = 4;
-
 /// (a) -> (eigenvectors in columns, eigenvalues, ascending, info).
 pub(super) fn syevd<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
     let lower = letter(call, "uplo")? == 'L';
@@ -51,7 +48,7 @@ fn hermitian<T: Element>(
         return Err("the matrices are not square, or the eigenvalues do not fit".into());
     }
     let size = input.rows;
-    if size <= ROTATED_ALONE || Together::<T>::suits(input.count, size, size) {
+    if Together::<T>::suits_rotations(input.count, size) {
         for_each_group(context, input.count, 10 * size.pow(3), |group| {
             // SAFETY: this thread alone handles these matrices, which are read before anything is written.
             unsafe {

@@ -67,7 +67,7 @@ pub(super) fn trsm<T: Element>(call: &CustomCall, context: &RunContext) -> Resul
     if (a.count, a.rows, a.columns) != (b.count, size, size) {
         return Err("the matrices do not fit".into());
     }
-    if Together::<T>::suits(b.count, b.rows, b.columns) {
+    if Together::<T>::suits_sides(b.count, b.rows, b.columns) {
         for_each_group(context, b.count, size * b.rows * b.columns / 4, |group| {
             // SAFETY: this thread alone handles these matrices.
             unsafe {
