@@ -1,4 +1,5 @@
-//! Eigenvalues of small Hermitian matrices by Jacobi's rotations, each of as many matrices at once as vectors have lanes.
+//! Eigenvalues of small Hermitian matrices, and singular values of small ones, by Jacobi's rotations, each of as many matrices at once as
+//! vectors have lanes.
 
 #![allow(clippy::needless_range_loop, reason = "rotations are written as formulas of matrices are, by row and column")]
 
@@ -7,8 +8,8 @@ use std::array::from_fn;
 use faer::{
     MatMut,
     traits::math_utils::{
-        abs, abs1, abs2, add, conj, eps, from_real, is_finite, min_positive, mul, mul_real, one, real, recip, sqrt,
-        sub, zero,
+        abs, abs1, abs2, add, conj, eps, from_f64, from_real, is_finite, min_positive, mul, mul_real, one, real, recip,
+        sqrt, sub, zero,
     },
 };
 
@@ -88,31 +89,19 @@ impl<T: Element> EigenTogether<T> {
         }
     }
 
-    /// Divides each matrix by its largest absolute value, and completes it from its lower triangle.
+    /// Divides each matrix, and completes it from its lower triangle.
     #[inline(always)]
     fn divide(&mut self) {
-        let a = &mut self.rotated.elements;
-        let mut largest: Lanes<T::Real> = [zero(); TOGETHER];
-        for row in 0..self.size {
-            a[row][row] = from_fn(|lane| from_real(&real(&a[row][row][lane])));
-            for column in 0..=row {
-                for lane in 0..TOGETHER {
-                    let size = abs1(&a[row][column][lane]);
-                    // What is not a number is the largest, and stays so.
-                    largest[lane] = if size <= largest[lane] { largest[lane] } else { size };
-                }
-            }
+        let size = self.size;
+        for row in 0..size {
+            let diagonal = &mut self.rotated.elements[row][row];
+            *diagonal = from_fn(|lane| from_real(&real(&diagonal[lane])));
         }
-        let factors: Lanes<T::Real> = from_fn(|lane| recip(&largest[lane]));
-        let factors: Lanes<T::Real> = from_fn(|lane| if is_finite(&factors[lane]) { factors[lane] } else { one() });
-        let is_divided: Lanes<bool> = from_fn(|lane| is_finite(&recip(&largest[lane])));
-        self.scale = from_fn(|lane| if is_divided[lane] { largest[lane] } else { one() });
-        for row in 0..self.size {
-            for column in 0..=row {
-                a[row][column] = from_fn(|lane| mul_real(&a[row][column][lane], &factors[lane]));
-                if column < row {
-                    a[column][row] = from_fn(|lane| conj(&a[row][column][lane]));
-                }
+        self.scale = divide_by_largest(&mut self.rotated, |row, column| column <= row);
+        let a = &mut self.rotated.elements;
+        for row in 0..size {
+            for column in 0..row {
+                a[column][row] = from_fn(|lane| conj(&a[row][column][lane]));
             }
         }
     }
@@ -141,6 +130,38 @@ impl<T: Element> EigenTogether<T> {
         let both = a[first][second];
         let [one_value, other_value]: [Lanes<T::Real>; 2] =
             [first, second].map(|place| from_fn(|lane| real(&a[place][place][lane])));
+        let rotation = Rotation::new(&one_value, &other_value, &both);
+        for row in (0..self.size).filter(|&row| row != first && row != second) {
+            [a[row][first], a[row][second]] = rotation.turned(&a[row][first], &a[row][second]);
+            a[first][row] = from_fn(|lane| conj(&a[row][first][lane]));
+            a[second][row] = from_fn(|lane| conj(&a[row][second][lane]));
+        }
+        let change = rotation.change;
+        a[first][first] = from_fn(|lane| from_real(&sub(&one_value[lane], &change[lane])));
+        a[second][second] = from_fn(|lane| from_real(&add(&other_value[lane], &change[lane])));
+        a[first][second] = from_fn(|lane| if rotation.is_turned[lane] { zero() } else { both[lane] });
+        a[second][first] = from_fn(|lane| conj(&a[first][second][lane]));
+        let vectors = &mut self.vectors.elements;
+        for row in 0..self.size {
+            [vectors[row][first], vectors[row][second]] = rotation.turned(&vectors[row][first], &vectors[row][second]);
+        }
+    }
+}
+
+/// What makes two axes of Hermitian matrices independent of each other.
+struct Rotation<T: Element> {
+    cosine: Lanes<T::Real>,
+    sine: Lanes<T>,
+    /// What the first axis' value loses and the second one's gains.
+    change: Lanes<T::Real>,
+    /// Whether there is something to be turned.
+    is_turned: Lanes<bool>,
+}
+
+impl<T: Element> Rotation<T> {
+    /// By the values of the axes, and what stands in the row of the first and the column of the second.
+    #[inline(always)]
+    fn new(first: &Lanes<T::Real>, second: &Lanes<T::Real>, both: &Lanes<T>) -> Self {
         let size: Lanes<T::Real> = from_fn(|lane| if T::IS_REAL { abs(&both[lane]) } else { sqrt(&abs2(&both[lane])) });
         let is_turned: Lanes<bool> = from_fn(|lane| size[lane] > min_positive());
         let inverse: Lanes<T::Real> = from_fn(|lane| recip(&size[lane]));
@@ -148,7 +169,7 @@ impl<T: Element> EigenTogether<T> {
             from_fn(|lane| if is_turned[lane] { mul_real(&both[lane], &inverse[lane]) } else { zero() });
         // The tangent of the smaller angle.
         let tangent: Lanes<T::Real> = from_fn(|lane| {
-            let difference = sub(&other_value[lane], &one_value[lane]);
+            let difference = sub(&second[lane], &first[lane]);
             let twice = add(&size[lane], &size[lane]);
             let cotangent = mul(&difference, &recip(&twice));
             let sum = add(&abs(&cotangent), &sqrt(&add(&one::<T::Real>(), &mul(&cotangent, &cotangent))));
@@ -159,27 +180,150 @@ impl<T: Element> EigenTogether<T> {
         let cosine: Lanes<T::Real> =
             from_fn(|lane| recip(&sqrt(&add(&one::<T::Real>(), &mul(&tangent[lane], &tangent[lane])))));
         let sine: Lanes<T> = from_fn(|lane| mul_real(&phase[lane], &mul(&tangent[lane], &cosine[lane])));
-        let turned = |one: &Lanes<T>, other: &Lanes<T>| -> [Lanes<T>; 2] {
-            let first =
-                from_fn(|lane| sub(&mul_real(&one[lane], &cosine[lane]), &mul(&conj(&sine[lane]), &other[lane])));
-            let second = from_fn(|lane| add(&mul(&sine[lane], &one[lane]), &mul_real(&other[lane], &cosine[lane])));
-            [first, second]
+        let change = from_fn(|lane| mul(&tangent[lane], &size[lane]));
+        Rotation { cosine, sine, change, is_turned }
+    }
+
+    /// Elements of both axes, turned.
+    #[inline(always)]
+    fn turned(&self, first: &Lanes<T>, second: &Lanes<T>) -> [Lanes<T>; 2] {
+        let (cosine, sine) = (&self.cosine, &self.sine);
+        let one = from_fn(|lane| sub(&mul_real(&first[lane], &cosine[lane]), &mul(&conj(&sine[lane]), &second[lane])));
+        let other = from_fn(|lane| add(&mul(&sine[lane], &first[lane]), &mul_real(&second[lane], &cosine[lane])));
+        [one, other]
+    }
+}
+
+/// Singular values and vectors of some matrices with no more columns than rows.
+pub struct SingularTogether<T: Element> {
+    /// Each matrix's largest absolute value, which it was divided by.
+    scale: Lanes<T::Real>,
+    /// The matrices times the right vectors: left vectors times singular values.
+    left: Together<T>,
+    right: Together<T>,
+    has_converged: Lanes<bool>,
+}
+
+impl<T: Element> Together<T> {
+    /// Singular values and vectors of matrices with no more columns than rows: columns are turned until all are orthogonal.
+    pub fn singular(self) -> SingularTogether<T> {
+        let right =
+            Together { rows: self.columns, columns: self.columns, elements: [[[zero(); TOGETHER]; LARGEST]; LARGEST] };
+        let mut found =
+            SingularTogether { scale: [one(); TOGETHER], left: self, right, has_converged: [false; TOGETHER] };
+        in_vectors!(found.turn_all());
+        found
+    }
+}
+
+impl<T: Element> SingularTogether<T> {
+    /// The singular values of a matrix in descending order, and calls `write` with the row and the column of each element of the left
+    /// vectors and of the right ones, as columns. `None`, and nothing is written, where the matrix is not finite or has not the
+    /// rank of its columns, or the rotations do not end: another method has to find what is missing.
+    pub fn write(
+        &self,
+        lane: usize,
+        mut left: impl FnMut(usize, usize, T),
+        mut right: impl FnMut(usize, usize, T),
+    ) -> Option<Vec<T::Real>> {
+        let columns = self.left.columns;
+        let length = |column: usize| {
+            let squares = (0..self.left.rows).map(|row| abs2(&self.left.elements[row][column][lane]));
+            sqrt(&squares.fold(zero(), |sum: T::Real, square| add(&sum, &square)))
         };
-        for row in (0..self.size).filter(|&row| row != first && row != second) {
-            [a[row][first], a[row][second]] = turned(&a[row][first], &a[row][second]);
-            a[first][row] = from_fn(|lane| conj(&a[row][first][lane]));
-            a[second][row] = from_fn(|lane| conj(&a[row][second][lane]));
+        let lengths: Vec<T::Real> = (0..columns).map(length).collect();
+        if !self.has_converged[lane] || lengths.iter().any(|length| !is_finite(&recip(length))) {
+            return None;
         }
-        let change: Lanes<T::Real> = from_fn(|lane| mul(&tangent[lane], &size[lane]));
-        a[first][first] = from_fn(|lane| from_real(&sub(&one_value[lane], &change[lane])));
-        a[second][second] = from_fn(|lane| from_real(&add(&other_value[lane], &change[lane])));
-        a[first][second] = from_fn(|lane| if is_turned[lane] { zero() } else { both[lane] });
-        a[second][first] = from_fn(|lane| conj(&a[first][second][lane]));
-        let vectors = &mut self.vectors.elements;
-        for row in 0..self.size {
-            [vectors[row][first], vectors[row][second]] = turned(&vectors[row][first], &vectors[row][second]);
+        let mut order: Vec<usize> = (0..columns).collect();
+        order.sort_by(|&a, &b| T::widen(lengths[b]).total_cmp(&T::widen(lengths[a])));
+        for (column, &place) in order.iter().enumerate() {
+            let factor = recip(&lengths[place]);
+            for row in 0..self.left.rows {
+                left(row, column, mul_real(&self.left.elements[row][place][lane], &factor));
+            }
+            for row in 0..columns {
+                right(row, column, self.right.elements[row][place][lane]);
+            }
+        }
+        Some(order.into_iter().map(|place| mul(&lengths[place], &self.scale[lane])).collect())
+    }
+
+    #[inline(always)]
+    fn turn_all(&mut self) {
+        self.scale = divide_by_largest(&mut self.left, |_, _| true);
+        let columns = self.left.columns;
+        for place in 0..columns {
+            self.right.elements[place][place] = [one(); TOGETHER];
+        }
+        for _ in 0..MOST_SWEEPS {
+            let mut has_converged = [true; TOGETHER];
+            for first in 0..columns {
+                for second in first + 1..columns {
+                    let are_orthogonal = self.turn(first, second);
+                    has_converged = from_fn(|lane| has_converged[lane] & are_orthogonal[lane]);
+                }
+            }
+            self.has_converged = has_converged;
+            if has_converged.iter().all(|has_converged| *has_converged) {
+                break;
+            }
         }
     }
+
+    /// Turns two columns, so that they are orthogonal; says whether they had been already.
+    #[inline(always)]
+    fn turn(&mut self, first: usize, second: usize) -> Lanes<bool> {
+        let a = &mut self.left.elements;
+        let (mut one_value, mut other_value): (Lanes<T::Real>, Lanes<T::Real>) =
+            ([zero(); TOGETHER], [zero(); TOGETHER]);
+        let mut both: Lanes<T> = [zero(); TOGETHER];
+        for row in 0..self.left.rows {
+            let (one, other) = (a[row][first], a[row][second]);
+            one_value = from_fn(|lane| add(&one_value[lane], &abs2(&one[lane])));
+            other_value = from_fn(|lane| add(&other_value[lane], &abs2(&other[lane])));
+            both = from_fn(|lane| add(&both[lane], &mul(&conj(&one[lane]), &other[lane])));
+        }
+        let rotation = Rotation::new(&one_value, &other_value, &both);
+        for row in 0..self.left.rows {
+            [a[row][first], a[row][second]] = rotation.turned(&a[row][first], &a[row][second]);
+        }
+        let right = &mut self.right.elements;
+        for row in 0..self.right.rows {
+            [right[row][first], right[row][second]] = rotation.turned(&right[row][first], &right[row][second]);
+        }
+        from_fn(|lane| {
+            let lengths = mul(&one_value[lane], &other_value[lane]);
+            let most = mul(&mul(&eps::<T::Real>(), &eps::<T::Real>()), &lengths);
+            // Sums of as many products are rounded as often.
+            abs2(&both[lane]) <= mul(&from_f64::<T::Real>(16.0), &most)
+        })
+    }
+}
+
+/// Divides each matrix by its largest absolute value, of the elements that are read, if its reciprocal is a number; the result is what by.
+#[inline(always)]
+fn divide_by_largest<T: Element>(matrices: &mut Together<T>, is_read: impl Fn(usize, usize) -> bool) -> Lanes<T::Real> {
+    let (rows, columns, a) = (matrices.rows, matrices.columns, &mut matrices.elements);
+    let mut largest: Lanes<T::Real> = [zero(); TOGETHER];
+    for row in 0..rows {
+        for column in (0..columns).filter(|&column| is_read(row, column)) {
+            for lane in 0..TOGETHER {
+                let size = abs1(&a[row][column][lane]);
+                // What is no number is the largest, and stays so.
+                largest[lane] = if size <= largest[lane] { largest[lane] } else { size };
+            }
+        }
+    }
+    let inverse: Lanes<T::Real> = from_fn(|lane| recip(&largest[lane]));
+    let scale: Lanes<T::Real> = from_fn(|lane| if is_finite(&inverse[lane]) { largest[lane] } else { one() });
+    let factors: Lanes<T::Real> = from_fn(|lane| if is_finite(&inverse[lane]) { inverse[lane] } else { one() });
+    for row in 0..rows {
+        for column in 0..columns {
+            a[row][column] = from_fn(|lane| mul_real(&a[row][column][lane], &factors[lane]));
+        }
+    }
+    scale
 }
 
 #[cfg(test)]
@@ -258,6 +402,73 @@ mod tests {
                 1e-13,
             );
         }
+    }
+
+    fn check_singular<T: Element>(
+        rows: usize,
+        columns: usize,
+        element: impl Fn(usize, usize, usize) -> T,
+        tolerance: f64,
+    ) {
+        let matrices: Vec<Mat<T>> =
+            (0..9).map(|number| Mat::from_fn(rows, columns, |row, column| element(number, row, column))).collect();
+        let views: Vec<_> = matrices.iter().map(|matrix| matrix.as_ref()).collect();
+        let found = Together::read(&views).singular();
+        for (lane, matrix) in matrices.iter().enumerate() {
+            let (mut left, mut right) = (Mat::<T>::zeros(rows, columns), Mat::<T>::zeros(columns, columns));
+            let values = found.write(
+                lane,
+                |row, column, value| left[(row, column)] = value,
+                |row, column, value| right[(row, column)] = value,
+            );
+            let values = values.unwrap();
+            assert!(values.is_sorted_by(|a, b| a >= b));
+            let near = |a: &T, b: &T, scale: f64| T::widen(abs1(&sub(a, b))) <= tolerance * scale;
+            let product = matrix * &right;
+            let squares = [left.adjoint() * &left, right.adjoint() * &right];
+            for column in 0..columns {
+                for row in 0..rows {
+                    let expected = mul_real(&left[(row, column)], &values[column]);
+                    assert!(
+                        near(&product[(row, column)], &expected, T::widen(values[0])),
+                        "matrix {lane}, {rows} x {columns}"
+                    );
+                }
+                for row in 0..columns {
+                    let unit = if row == column { one::<T>() } else { zero() };
+                    assert!(squares.iter().all(|square| near(&square[(row, column)], &unit, 1.0)), "vectors {lane}");
+                }
+            }
+        }
+    }
+
+    /// As [`number`], of full rank.
+    fn regular(lane: usize, row: usize, column: usize) -> f64 {
+        let size = number(lane, row, column);
+        if row == column { size + number(lane, 3, 3).abs() * 40.0 + size.abs() * 9.0 } else { size }
+    }
+
+    #[test]
+    fn right_vectors_are_multiplied_to_left_ones() {
+        for (rows, columns) in [(1, 1), (2, 2), (3, 3), (5, 3), (8, 8), (8, 2), (6, 6)] {
+            check_singular(rows, columns, regular, 1e-13);
+            check_singular(rows, columns, |n, row, column| regular(n, row, column) as f32, 1e-5);
+            let complex = |n: usize, row, column| {
+                let n = if n == 5 || n == 6 { 1 } else { n };
+                c64::new(regular(n, row, column), number(8, column, row))
+            };
+            check_singular(rows, columns, complex, 1e-13);
+        }
+    }
+
+    #[test]
+    fn what_lacks_rank_is_left_to_others() {
+        let matrices = [0.0, f64::NAN, 1.0]
+            .map(|corner| Mat::from_fn(3, 2, |row, column| if column == 1 { corner * row as f64 } else { 1.0 }));
+        let views: Vec<_> = matrices.iter().map(|matrix| matrix.as_ref()).collect();
+        let found = Together::read(&views).singular();
+        let has_values = [0, 1, 2].map(|lane| found.write(lane, |_, _, _| {}, |_, _, _| {}).is_some());
+        assert_eq!(has_values, [false, false, true]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod substitution;
 mod together;
 mod values;
 
-pub use jacobi::EigenTogether;
+pub use jacobi::{EigenTogether, SingularTogether};
 pub use lu::lu;
 pub use panel::call_in_vectors;
 pub use pivoted_qr::pivoted_qr;

@@ -42,7 +42,7 @@ impl<T: Element> Together<T> {
         Self::suits(count, rows, columns) && (T::IS_REAL || rows.min(columns) <= FEW)
     }
 
-    /// Whether rotations give eigenvalues sooner than an iteration does.
+    /// Whether rotations give eigenvalues, or singular values, sooner than an iteration does.
     pub fn suits_rotations(count: usize, size: usize) -> bool {
         size <= FEW || T::IS_REAL && Self::suits(count, size, size)
     }

@@ -107,7 +107,8 @@ pub(super) fn gesdd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
     if input.count > 0 && (values.length != size || (wanted != SingularVectors::None && !fits)) {
         return Err("the results do not fit".into());
     }
-    for_each_matrix(context, input.count, 20 * rows * columns * size, |index| {
+    // One matrix by an iteration.
+    let alone = |index: usize| {
         // SAFETY: this thread alone handles this matrix.
         unsafe {
             let result = T::singular(input.read(index), wanted);
@@ -125,6 +126,40 @@ pub(super) fn gesdd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
             for row in 0..right_rows {
                 for column in 0..columns {
                     right[(row, column)] = result.as_ref().map_or(T::NAN, |result| conj(&result.right[(column, row)]));
+                }
+            }
+        }
+    };
+    let has_all_columns = wanted != SingularVectors::Full || rows == columns;
+    if !has_all_columns || !Together::<T>::suits_rotations(input.count, rows.max(columns)) {
+        for_each_matrix(context, input.count, 20 * rows * columns * size, alone);
+        return Ok(());
+    }
+    // The left vectors of a transposed matrix are the right ones, conjugated, and the other way round.
+    let is_wide = columns > rows;
+    for_each_group(context, input.count, 20 * rows * columns * size, |group| {
+        // SAFETY: this thread alone handles these matrices, which are read before anything is written.
+        unsafe {
+            let oriented = |index: usize| if is_wide { input.read(index).transpose() } else { input.read(index) };
+            let found = Together::read(&group.clone().map(oriented).collect::<Vec<_>>()).singular();
+            for (lane, index) in group.enumerate() {
+                let result = if wanted == SingularVectors::None {
+                    found.write(lane, |_, _, _| {}, |_, _, _| {})
+                } else {
+                    let (mut left, mut right) = (left.write(index), right.write(index));
+                    let mut to_left = |row, column, value| left[(row, column)] = value;
+                    let mut to_right = |row, column, value| right[(column, row)] = value;
+                    match is_wide {
+                        false => found.write(lane, to_left, |row, column, value| to_right(row, column, conj(&value))),
+                        true => found.write(lane, to_right, |row, column, value| to_left(row, column, conj(&value))),
+                    }
+                };
+                match result {
+                    Some(result) => {
+                        info.set(index, 0);
+                        values.fill(index, Some(&result), real(&T::NAN));
+                    }
+                    None => alone(index),
                 }
             }
         }
