@@ -55,7 +55,8 @@ fn substitute_in_vectors<T: Element>(a: MatRef<'_, T>, mut b: MatMut<'_, T>, tri
                 x[place] = sub(&x[place], &sum_of_products(&row[known.clone()], &x[known], coefficient));
             }
             if !triangle.unit_diagonal {
-                x[place] = x[place] / coefficient(&a[(place, place)]);
+                let quotient = x[place] / coefficient(&a[(place, place)]);
+                x[place] = quotient;
             }
             if row.is_none() {
                 let found = x[place];
