@@ -32,6 +32,18 @@ fn numbers<'a>(attributes: &DotAttributes<'a>) -> [[&'a [i64]; 2]; 2] {
     ]
 }
 
+/// The attributes with other batch and contracting dimensions.
+fn renumbered<'a>(attributes: DotAttributes<'a>, numbers: &'a [[Vec<i64>; 2]; 2]) -> DotAttributes<'a> {
+    let [[lhs_batch, lhs_contracting], [rhs_batch, rhs_contracting]] = numbers;
+    DotAttributes {
+        lhs_batch_dims: lhs_batch,
+        lhs_contracting_dims: lhs_contracting,
+        rhs_batch_dims: rhs_batch,
+        rhs_contracting_dims: rhs_contracting,
+        ..attributes
+    }
+}
+
 /// Options of the pass.
 pub(crate) const OPTIONS: &[OptionDefinition] = &[
     OptionDefinition {
@@ -243,15 +255,7 @@ fn with_transposed(
                 if side == 1 && is_square { operands[0] } else { builder.transpose(operands[side], order) };
         }
     }
-    let [[lhs_batch, lhs_contracting], [rhs_batch, rhs_contracting]] = &own;
-    let numbers = DotAttributes {
-        lhs_batch_dims: lhs_batch,
-        lhs_contracting_dims: lhs_contracting,
-        rhs_batch_dims: rhs_batch,
-        rhs_contracting_dims: rhs_contracting,
-        ..attributes
-    };
-    let attributes = numbers.into();
+    let attributes = renumbered(attributes, &own).into();
     Some(builder.push(Instruction { operands, attributes, ..dot.clone() }))
 }
 
@@ -280,7 +284,7 @@ fn columns_together(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Ins
     with_transposed(builder, dot, orders)
 }
 
-/// Rows and columns up to which a product is one of few, of floats of 64 bits and of others, and its least terms.
+/// Rows and columns up to which a product is one of few sums, of 64 bits and of fewer, and how many terms these have at least.
 const FEW_SUMS: [i64; 2] = [3, 6];
 const LEAST_TERMS: i64 = 128;
 
@@ -340,16 +344,8 @@ fn without_ones(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instruc
     let dimensions = [sizes(0, numbers[0][0]), sizes(0, &free[0]), sizes(1, &free[1])].concat();
     let operands = [lhs, rhs].into_iter().enumerate();
     let operands = operands.map(|(side, operand)| builder.reshape(operand, &sizes(side, &kept[side]))).collect();
-    let [[lhs_batch, lhs_contracting], [rhs_batch, rhs_contracting]] = &own;
-    let numbers = DotAttributes {
-        lhs_batch_dims: lhs_batch,
-        lhs_contracting_dims: lhs_contracting,
-        rhs_batch_dims: rhs_batch,
-        rhs_contracting_dims: rhs_contracting,
-        ..attributes
-    };
     let shape = Shape::from(ArrayShape::new(result.element_type, dimensions));
-    let attributes = numbers.into();
+    let attributes = renumbered(attributes, &own).into();
     Some(Instruction { operands, shape, attributes, ..dot.clone() })
 }
 

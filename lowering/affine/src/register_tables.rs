@@ -1,4 +1,4 @@
-//! Lookups among a few elements next to each other, which one or two registers hold: a permutation finds those of all lanes at once,
+//! Lookups among some elements next to each other, which a few registers hold: a permutation finds those of all lanes at once,
 //! where a gather takes as long as a load for each.
 
 use indexing::{Expr, Interval, Linear};

@@ -8,8 +8,8 @@ use std::array::from_fn;
 use faer::{
     MatMut,
     traits::math_utils::{
-        abs, abs1, abs2, add, conj, eps, from_f64, from_real, is_finite, min_positive, mul, mul_real, one, real, recip,
-        sqrt, sub, zero,
+        abs, abs1, abs2, add, conj, eps, from_f64, from_real, is_finite, is_nan, min_positive, mul, mul_real, one,
+        real, recip, sqrt, sub, zero,
     },
 };
 
@@ -116,7 +116,7 @@ impl<T: Element> EigenTogether<T> {
                 for lane in 0..TOGETHER {
                     let value = a[row][column][lane];
                     let size = if column < row { abs1(&value) } else { mul(&abs1(&value), &zero::<T::Real>()) };
-                    largest[lane] = if size <= largest[lane] { largest[lane] } else { size };
+                    largest[lane] = larger::<T>(largest[lane], size);
                 }
             }
         }
@@ -301,6 +301,12 @@ impl<T: Element> SingularTogether<T> {
     }
 }
 
+/// The larger one of two numbers, or what is none.
+#[inline(always)]
+fn larger<T: Element>(one: T::Real, other: T::Real) -> T::Real {
+    if other <= one || is_nan(&one) { one } else { other }
+}
+
 /// Divides each matrix by its largest absolute value, of the elements that are read, if its reciprocal is a number; the result is what by.
 #[inline(always)]
 fn divide_by_largest<T: Element>(matrices: &mut Together<T>, is_read: impl Fn(usize, usize) -> bool) -> Lanes<T::Real> {
@@ -310,8 +316,7 @@ fn divide_by_largest<T: Element>(matrices: &mut Together<T>, is_read: impl Fn(us
         for column in (0..columns).filter(|&column| is_read(row, column)) {
             for lane in 0..TOGETHER {
                 let size = abs1(&a[row][column][lane]);
-                // What is no number is the largest, and stays so.
-                largest[lane] = if size <= largest[lane] { largest[lane] } else { size };
+                largest[lane] = larger::<T>(largest[lane], size);
             }
         }
     }
@@ -473,12 +478,21 @@ mod tests {
 
     #[test]
     fn what_is_not_finite_has_no_values() {
-        let matrices = [f64::NAN, f64::INFINITY, 1.0].map(|corner| {
-            Mat::from_fn(3, 3, |row, column| if (row, column) == (2, 1) { corner } else { (row + column) as f64 })
+        let places = [(f64::NAN, 2, 1), (f64::INFINITY, 2, 1), (f64::NAN, 0, 0), (f64::INFINITY, 2, 2), (1.0, 2, 1)];
+        let matrices = places.map(|(value, at_row, at_column)| {
+            Mat::from_fn(3, 3, |row, column| match (row, column) == (at_row, at_column) {
+                true => value,
+                false => f64::from(u8::from(row == column)),
+            })
         });
+        // Together, and where nothing else is turned.
         let views: Vec<_> = matrices.iter().map(|matrix| matrix.as_ref()).collect();
         let found = Together::read(&views).hermitian_eigen();
-        let has_values = [0, 1, 2].map(|lane| found.write(lane, None, false).is_some());
-        assert_eq!(has_values, [false, false, true]);
+        let has_values = [0, 1, 2, 3, 4].map(|lane| found.write(lane, None, false).is_some());
+        assert_eq!(has_values, [false, false, false, false, true]);
+        for (matrix, expected) in views.iter().zip(has_values) {
+            let alone = Together::read(&[*matrix]).hermitian_eigen();
+            assert_eq!(alone.write(0, None, false).is_some(), expected);
+        }
     }
 }

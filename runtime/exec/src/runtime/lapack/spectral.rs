@@ -48,6 +48,16 @@ fn hermitian<T: Element>(
         return Err("the matrices are not square, or the eigenvalues do not fit".into());
     }
     let size = input.rows;
+    let write = |index: usize, result: Option<Vec<T::Real>>| {
+        // SAFETY: the thread that has this matrix alone writes what belongs to it.
+        unsafe {
+            if result.is_none() && with_vectors {
+                vectors.write(index).fill(T::NAN);
+            }
+            values.fill(index, result.as_deref(), real(&T::NAN));
+        }
+        finish(index, result.is_some());
+    };
     if Together::<T>::suits_rotations(input.count, size) {
         for_each_group(context, input.count, 10 * size.pow(3), |group| {
             // SAFETY: this thread alone handles these matrices, which are read before anything is written.
@@ -55,9 +65,7 @@ fn hermitian<T: Element>(
                 let oriented = |index: usize| if lower { input.read(index) } else { input.read(index).transpose() };
                 let found = Together::read(&group.clone().map(oriented).collect::<Vec<_>>()).hermitian_eigen();
                 for (lane, index) in group.enumerate() {
-                    let result = found.write(lane, with_vectors.then(|| vectors.write(index)), !lower);
-                    values.fill(index, result.as_deref(), real(&T::NAN));
-                    finish(index, result.is_some());
+                    write(index, found.write(lane, with_vectors.then(|| vectors.write(index)), !lower));
                 }
             }
         });
@@ -74,9 +82,7 @@ fn hermitian<T: Element>(
                 true => matrix[(row, column)],
                 false => conj(&matrix[(column, row)]),
             });
-            let result = T::hermitian_eigen(matrix.as_ref(), with_vectors.then(|| vectors.write(index)));
-            values.fill(index, result.as_deref(), real(&T::NAN));
-            finish(index, result.is_some());
+            write(index, T::hermitian_eigen(matrix.as_ref(), with_vectors.then(|| vectors.write(index))));
         }
     });
     Ok(())
