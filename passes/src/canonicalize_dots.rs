@@ -9,7 +9,7 @@
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops::dot::DotAttributes;
+use hlo::ops::dot::{DotAttributes, DotDimensions};
 use hlo::ops::transpose::TransposeAttributes;
 use hlo::shape::{ArrayShape, Shape};
 use melior::ir::r#type::RankedTensorType;
@@ -22,6 +22,7 @@ use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 use crate::small_dots::{factors, sums_of_products};
+use crate::split_products::{Side, side_in_order, with_sides};
 use crate::widen_contractions::widen_operands;
 
 /// Batch and contracting dimensions of the two operands of a dot.
@@ -30,18 +31,6 @@ fn numbers<'a>(attributes: &DotAttributes<'a>) -> [[&'a [i64]; 2]; 2] {
         [attributes.lhs_batch_dims, attributes.lhs_contracting_dims],
         [attributes.rhs_batch_dims, attributes.rhs_contracting_dims],
     ]
-}
-
-/// The attributes with other batch and contracting dimensions.
-fn renumbered<'a>(attributes: DotAttributes<'a>, numbers: &'a [[Vec<i64>; 2]; 2]) -> DotAttributes<'a> {
-    let [[lhs_batch, lhs_contracting], [rhs_batch, rhs_contracting]] = numbers;
-    DotAttributes {
-        lhs_batch_dims: lhs_batch,
-        lhs_contracting_dims: lhs_contracting,
-        rhs_batch_dims: rhs_batch,
-        rhs_contracting_dims: rhs_contracting,
-        ..attributes
-    }
 }
 
 /// Options of the pass.
@@ -229,34 +218,44 @@ fn canonical(
     Some(narrow.map_or(value, |element_type| builder.convert(value, element_type)))
 }
 
-/// The free dimensions of an operand, of those that are neither batch nor contracting ones.
-fn free_dimensions(rank: usize, numbers: [&[i64]; 2]) -> Vec<i64> {
-    (0..rank as i64).filter(|d| numbers.iter().all(|list| !list.contains(d))).collect()
+/// An operand of a dot, and what its dimensions are.
+struct DotOperand {
+    value: InstructionId,
+    shape: ArrayShape,
+    batch: Vec<usize>,
+    contracting: Vec<usize>,
+    free: Vec<usize>,
 }
 
-/// The dot whose operands on some sides are transposed, so that their dimensions stand in these orders.
-fn with_transposed(
-    builder: &mut GraphBuilder,
-    dot: &Instruction,
-    orders: [Option<Vec<i64>>; 2],
-) -> Option<InstructionId> {
-    let attributes: DotAttributes = dot.attributes().ok()?;
-    let (numbers, mut operands) = (numbers(&attributes), dot.operands.clone());
-    let places = |side: usize, list: &[i64]| -> Vec<i64> {
-        let place =
-            |&d: &i64| orders[side].as_ref().map_or(Some(d as usize), |order| order.iter().position(|&own| own == d));
-        list.iter().filter_map(place).map(|place| place as i64).collect()
-    };
-    let own = [0, 1].map(|side| numbers[side].map(|list| places(side, list)));
-    let is_square = dot.operands[0] == dot.operands[1] && orders[0] == orders[1];
-    for (side, order) in orders.iter().enumerate() {
-        if let Some(order) = order {
-            operands[side] =
-                if side == 1 && is_square { operands[0] } else { builder.transpose(operands[side], order) };
-        }
+impl DotOperand {
+    /// Both operands of a dot without dynamic dimensions.
+    fn both(builder: &GraphBuilder, dot: &Instruction) -> Option<[Self; 2]> {
+        let &[lhs, rhs] = &dot.operands[..] else { return None };
+        let [lhs_shape, rhs_shape] = [lhs, rhs].map(|operand| builder.array(operand));
+        let own = dot.attributes::<DotAttributes>().ok()?.dimensions();
+        let (lhs_free, rhs_free) = (own.lhs_free(lhs_shape.rank()), own.rhs_free(rhs_shape.rank()));
+        let DotDimensions { lhs_batch, lhs_contracting, rhs_batch, rhs_contracting } = own;
+        let operand = |value, shape, batch, contracting, free| DotOperand { value, shape, batch, contracting, free };
+        let both = [
+            operand(lhs, lhs_shape, lhs_batch, lhs_contracting, lhs_free),
+            operand(rhs, rhs_shape, rhs_batch, rhs_contracting, rhs_free),
+        ];
+        both.iter().all(|own| !own.shape.is_dynamic()).then_some(both)
     }
-    let attributes = renumbered(attributes, &own).into();
-    Some(builder.push(Instruction { operands, attributes, ..dot.clone() }))
+
+    /// Elements in some dimensions.
+    fn size(&self, dimensions: &[usize]) -> i64 {
+        dimensions.iter().map(|&d| self.shape.dimensions[d]).product()
+    }
+
+    /// Whether its last dimension is a free one, so that terms of the same sum lie apart.
+    fn ends_with_free(&self) -> bool {
+        self.free.last().is_some_and(|&last| last + 1 == self.shape.rank())
+    }
+
+    fn in_order(&self, builder: &mut GraphBuilder, order: &[usize]) -> Side {
+        side_in_order(builder, self.value, order, (&self.batch, &self.contracting))
+    }
 }
 
 /// Rows of a complex product from which on it is worth a transpose of the operand that has the columns.
@@ -264,24 +263,26 @@ const LEAST_ROWS_OF_TRANSPOSE: i64 = 4;
 
 // dot(x, y) => dot(x, transpose(y)) of complex numbers, which are multiplied where they are, if a term of neighbouring columns lies apart
 fn columns_together(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
-    let result = dot.shape.as_array()?;
-    let attributes: DotAttributes = dot.attributes().ok()?;
-    let sides = [*dot.operands.first()?, *dot.operands.get(1)?].map(|operand| builder.array(operand));
-    if !result.element_type.is_complex() || sides.iter().any(ArrayShape::is_dynamic) {
+    let operands = DotOperand::both(builder, dot)?;
+    let count = |side: usize| operands[side].size(&operands[side].free);
+    let columns = usize::from(count(1) > 1);
+    let own = &operands[columns];
+    if !dot.shape.as_array()?.element_type.is_complex()
+        || own.free.is_empty()
+        || own.ends_with_free()
+        || count(1 - columns) < LEAST_ROWS_OF_TRANSPOSE
+    {
         return None;
     }
-    let numbers = numbers(&attributes);
-    let free = [0, 1].map(|side| free_dimensions(sides[side].rank(), numbers[side]));
-    let count = |side: usize| free[side].iter().map(|&d| sides[side].dimensions[d as usize]).product::<i64>();
-    let side = usize::from(count(1) > 1);
-    let last = sides[side].rank() as i64 - 1;
-    if free[side].is_empty() || free[side].contains(&last) || count(1 - side) < LEAST_ROWS_OF_TRANSPOSE {
-        return None;
-    }
-    let [batch, contracting] = numbers[side];
-    let mut orders = [None, None];
-    orders[side] = Some([batch, contracting, &free[side]].concat());
-    with_transposed(builder, dot, orders)
+    let sides = [0, 1].map(|side: usize| {
+        let own = &operands[side];
+        let order = match side == columns {
+            true => [&own.batch[..], &own.contracting, &own.free].concat(),
+            false => (0..own.shape.rank()).collect(),
+        };
+        own.in_order(builder, &order)
+    });
+    of_sides(builder, dot, sides)
 }
 
 /// Rows and columns up to which a product is one of few sums, of 64 bits and of fewer, and how many terms these have at least.
@@ -290,23 +291,27 @@ const LEAST_TERMS: i64 = 128;
 
 // dot(x, y) => dot(transpose(x), transpose(y)) of few rows and columns, if their terms lie apart: sums of many terms have these as lanes
 fn terms_together(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
-    let result = dot.shape.as_array()?;
-    let attributes: DotAttributes = dot.attributes().ok()?;
-    let sides = [*dot.operands.first()?, *dot.operands.get(1)?].map(|operand| builder.array(operand));
-    if result.element_type.is_complex() || sides.iter().any(ArrayShape::is_dynamic) {
+    let element_type = dot.shape.as_array()?.element_type;
+    let operands = DotOperand::both(builder, dot)?;
+    let most = FEW_SUMS[usize::from(element_type.bit_width() < 64)];
+    let is_apart = |own: &DotOperand| own.ends_with_free() && (2..=most).contains(&own.size(&own.free));
+    let terms = operands[0].size(&operands[0].contracting);
+    if element_type.is_complex() || terms < LEAST_TERMS || !operands.iter().all(is_apart) {
         return None;
     }
-    let numbers = numbers(&attributes);
-    let size = |side: usize, list: &[i64]| list.iter().map(|&d| sides[side].dimensions[d as usize]).product::<i64>();
-    let most = FEW_SUMS[usize::from(result.element_type.bit_width() < 64)];
-    let orders = [0, 1].map(|side| {
-        let free = free_dimensions(sides[side].rank(), numbers[side]);
-        let [batch, contracting] = numbers[side];
-        let is_apart = free.contains(&(sides[side].rank() as i64 - 1)) && (2..=most).contains(&size(side, &free));
-        is_apart.then(|| [batch, &free, contracting].concat())
-    });
-    let has_terms = size(0, numbers[0][1]) >= LEAST_TERMS;
-    if has_terms && orders.iter().all(Option::is_some) { with_transposed(builder, dot, orders) } else { None }
+    let [left, right] = &operands;
+    let order = |own: &DotOperand| [&own.batch[..], &own.free, &own.contracting].concat();
+    let is_square = left.value == right.value && order(left) == order(right);
+    let lhs = left.in_order(builder, &order(left));
+    let rhs = if is_square { lhs.clone() } else { right.in_order(builder, &order(right)) };
+    of_sides(builder, dot, [lhs, rhs])
+}
+
+/// The same dot of other operands.
+fn of_sides(builder: &mut GraphBuilder, dot: &Instruction, sides: [Side; 2]) -> Option<InstructionId> {
+    let [lhs, rhs] = &sides;
+    let attributes = with_sides(dot.attributes().ok()?, [lhs, rhs]);
+    Some(builder.push(Instruction { operands: vec![lhs.0, rhs.0], attributes, ..dot.clone() }))
 }
 
 // dot(x, y) => reshape(dot(reshape(x), reshape(y))) without contracted dimensions of size 1, if nothing is contracted then,
@@ -342,11 +347,12 @@ fn without_ones(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instruc
     let free = [0, 1].map(|side| kept[side].iter().copied().filter(|d| is_free(side, d)).collect::<Vec<i64>>());
     let sizes = |side: usize, list: &[i64]| list.iter().filter_map(|&d| size(side, d)).collect::<Vec<i64>>();
     let dimensions = [sizes(0, numbers[0][0]), sizes(0, &free[0]), sizes(1, &free[1])].concat();
-    let operands = [lhs, rhs].into_iter().enumerate();
-    let operands = operands.map(|(side, operand)| builder.reshape(operand, &sizes(side, &kept[side]))).collect();
+    let operands = [(0, lhs), (1, rhs)].map(|(side, operand)| builder.reshape(operand, &sizes(side, &kept[side])));
+    let [[lhs_batch, lhs_contracting], [rhs_batch, rhs_contracting]] = own;
+    let (lhs, rhs) = ((operands[0], lhs_batch, lhs_contracting), (operands[1], rhs_batch, rhs_contracting));
     let shape = Shape::from(ArrayShape::new(result.element_type, dimensions));
-    let attributes = renumbered(attributes, &own).into();
-    Some(Instruction { operands, shape, attributes, ..dot.clone() })
+    let attributes = with_sides(attributes, [&lhs, &rhs]);
+    Some(Instruction { operands: operands.to_vec(), shape, attributes, ..dot.clone() })
 }
 
 /// Whether products with a matrix of one column (or row), which the lowering has no code for, are better with a vector.

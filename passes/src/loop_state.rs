@@ -118,7 +118,7 @@ impl<'c, 'r> LoopState<'c, 'r> {
         let element_type = number.element_type();
         // Of `u64` some are no index.
         let is_whole = element_type.is_integer() && element_type != ElementType::U64;
-        is_whole.then(|| load(number.element_type(), number.bytes(), 0).to_index())
+        is_whole.then(|| load(element_type, number.bytes(), 0).to_index())
     }
 
     /// The value before the loop of an element of the state, made where there is none yet.

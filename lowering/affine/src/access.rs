@@ -366,7 +366,6 @@ impl<'c> Elemental<'_, 'c> {
         let lanes = self.scope.lanes();
         let memory = scalar::memory_type(builder, array.element_type);
         let r#type = lanes.map_or(memory, |lanes| builder.vector_type(lanes, memory));
-        let zero = builder.constant_index(0);
         let flat = array.flat(builder);
         if let Some(lanes) = lanes
             && self.vector_lanes > 1
@@ -381,6 +380,7 @@ impl<'c> Elemental<'_, 'c> {
             let elements: Vec<Value<'c>> = (0..lanes).map(load).collect();
             return Ok(scalar::from_memory(builder, array.element_type, Some(lanes), builder.from_elements(&elements)));
         }
+        let zero = builder.constant_index(0);
         let all = builder.constant_integer(builder.with_element_type(r#type, builder.integer_type(1)), 1);
         let none = builder.zero(r#type);
         let mut parts = Vec::new();

@@ -65,10 +65,9 @@ impl MovedBits {
 
     /// The shape that an array has for the computation.
     fn shape(&self, shape: &ArrayShape) -> ArrayShape {
-        match self.types.contains(&shape.element_type) {
-            true if shape.element_type == ElementType::C64 => shape.with_element_type(ElementType::U64),
-            true => shape.with_element_type(scalar::code_type(shape.element_type)),
-            false => shape.clone(),
+        match whole_number(shape.element_type).filter(|_| self.types.contains(&shape.element_type)) {
+            Some(bits) => shape.with_element_type(bits),
+            None => shape.clone(),
         }
     }
 
@@ -81,7 +80,15 @@ impl MovedBits {
 /// The element type of a value that registers hold otherwise than memory does.
 fn coded_type(instruction: &Instruction) -> Option<ElementType> {
     let element_type = instruction.shape.as_array()?.element_type;
-    (scalar::is_coded(element_type) || element_type == ElementType::C64).then_some(element_type)
+    whole_number(element_type).map(|_| element_type)
+}
+
+/// The unsigned integer of as many bits, for a type whose elements registers hold otherwise than memory does.
+fn whole_number(element_type: ElementType) -> Option<ElementType> {
+    match element_type {
+        ElementType::C64 => Some(ElementType::U64),
+        own => scalar::is_coded(own).then(|| scalar::code_type(own)),
+    }
 }
 
 /// The operands whose elements a result has; `None` for what computes elements.

@@ -7,6 +7,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::math::parts::in_parts;
 use crate::memory::ArrayRef;
 use crate::scalar;
 
@@ -82,21 +83,12 @@ impl<'c> Elemental<'_, 'c> {
             });
         }
         let place = self.scope.lane_values(builder, self.scope.simplify(varying - places.lower), integer)?;
-        let part = |first: u32| match permutation.lanes == lanes {
-            true => place,
-            false => builder.shuffle(place, place, &Vec::from_iter(first..first + permutation.lanes)),
-        };
-        let firsts = (0..lanes).step_by(permutation.lanes as usize);
-        let mut parts: Vec<Value<'c>> =
-            firsts.map(|first| permuted(builder, &permutation, &registers, part(first))).collect();
-        while parts.len() > 1 {
-            let both = Vec::from_iter(0..2 * lanes / parts.len() as u32);
-            parts = parts.chunks_exact(2).map(|pair| builder.shuffle(pair[0], pair[1], &both)).collect();
-        }
-        let found = if own_bits < permutation.bits {
-            builder.trunci(parts[0], builder.integer_type(own_bits))
-        } else {
-            parts[0]
+        let found = in_parts(builder, permutation.lanes, &[place], |places| {
+            permuted(builder, &permutation, &registers, places[0])
+        });
+        let found = match own_bits < permutation.bits {
+            true => builder.trunci(found, builder.integer_type(own_bits)),
+            false => found,
         };
         let stored = scalar::load_type(builder, array.element_type, Some(lanes));
         Ok(Some(builder.value("vector.bitcast", &[found], stored, &[])))

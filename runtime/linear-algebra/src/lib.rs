@@ -43,7 +43,7 @@ use faer::{
     },
     unzip, zip,
 };
-use substitution::{Triangle, substitute};
+use substitution::substitute;
 
 /// How a triangular matrix `a` is to be read, and on which side of the unknown it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,8 +183,7 @@ fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: Tria
     // faer multiplies by reciprocals, and by zero what is infinite then: NaN, where a quotient is infinite.
     let divides = || !system.unit_diagonal && (0..a.nrows()).any(|place| !is_finite(&recip(&a[(place, place)])));
     if substitution::suits(a.nrows(), b.ncols()) || divides() {
-        let TriangularSystem { unit_diagonal, conjugated, .. } = system;
-        return substitute(a, b, Triangle { lower, unit_diagonal, conjugated });
+        return substitute(a, b, TriangularSystem { left_side: true, transposed: false, lower, ..system });
     }
     let conjugated = if system.conjugated { Conj::Yes } else { Conj::No };
     match (lower, system.unit_diagonal) {

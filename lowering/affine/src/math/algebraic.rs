@@ -1,6 +1,6 @@
 //! Roots.
 
-use super::Math;
+use super::{Math, parts::in_parts};
 use mlir_ext::{arith::CmpfPredicate, builder::Value};
 
 impl<'c> Math<'_, 'c> {
@@ -39,7 +39,7 @@ impl<'c> Math<'_, 'c> {
         let width = self.instruction_lanes(vector)?;
         let all_lanes = self.all_lanes(width);
         let name = format!("llvm.x86.avx512.rsqrt14.{suffix}.{}", 128 / least * width);
-        let estimate = self.in_parts(width, &[vector], |parts| {
+        let estimate = in_parts(self.builder, width, &[vector], |parts| {
             builder.intrinsic(&name, &[parts[0], parts[0], all_lanes], parts[0].r#type())
         });
         Some(if is_scalar { builder.extract_lane(estimate, 0) } else { estimate })

@@ -3,7 +3,7 @@
 //! libmvec's names follow the x86-64 vector function ABI: `_ZGV`, the instruction set (`b` SSE4, `d` AVX2, `e` AVX-512), `N`
 //! for unmasked, the number of lanes, `v` for each argument, `_`, the C name.
 
-use super::Math;
+use super::{Math, parts::in_parts};
 use melior::ir::Type;
 use mlir_ext::builder::Value;
 
@@ -38,7 +38,7 @@ impl<'c> Math<'_, 'c> {
             return builder.from_elements(&results);
         };
         let symbol = format!("_ZGV{instruction_set}N{width}{}_{name}", "v".repeat(operands.len()));
-        self.in_parts(*width, operands, |parts| self.call_external(&symbol, parts))
+        in_parts(self.builder, *width, operands, |parts| self.call_external(&symbol, parts))
     }
 
     fn call_c(self, name: &str, operands: &[Value<'c>]) -> Value<'c> {

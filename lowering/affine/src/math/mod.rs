@@ -17,7 +17,7 @@ mod exponential;
 mod inverse;
 mod library;
 mod logarithm;
-mod parts;
+pub(crate) mod parts;
 mod polynomial;
 mod power;
 mod remainder;

@@ -1,7 +1,7 @@
 //! Vectors longer than an instruction or a function of a library takes.
 
 use super::Math;
-use mlir_ext::builder::Value;
+use mlir_ext::builder::{OpBuilder, Value};
 
 impl<'c> Math<'_, 'c> {
     /// Lanes of the registers that vectors like `x` are held in, if they fill them and these have AVX-512's instructions.
@@ -15,39 +15,38 @@ impl<'c> Math<'_, 'c> {
     pub(super) fn all_lanes(self, width: u32) -> Value<'c> {
         self.builder.constant_integer(self.builder.integer_type(width.max(8)), -1)
     }
+}
 
-    /// `function` of each part of `width` lanes, of vectors that consist of such parts.
-    pub(super) fn in_parts(
-        self,
-        width: u32,
-        operands: &[Value<'c>],
-        function: impl Fn(&[Value<'c>]) -> Value<'c>,
-    ) -> Value<'c> {
-        let builder = self.builder;
-        let lanes = builder.lanes_of(operands[0].r#type()).unwrap_or(width);
-        if lanes == width {
-            return function(operands);
-        }
-        let parts = (0..lanes / width).map(|part| {
-            let mask: Vec<u32> = (part * width..(part + 1) * width).collect();
-            let operands: Vec<_> = operands.iter().map(|&value| builder.shuffle(value, value, &mask)).collect();
-            (function(&operands), width)
+/// `function` of each part of `width` lanes, of vectors that consist of such parts.
+pub(crate) fn in_parts<'c>(
+    builder: &OpBuilder<'c>,
+    width: u32,
+    operands: &[Value<'c>],
+    function: impl Fn(&[Value<'c>]) -> Value<'c>,
+) -> Value<'c> {
+    let lanes = builder.lanes_of(operands[0].r#type()).unwrap_or(width);
+    if lanes == width {
+        return function(operands);
+    }
+    let parts = (0..lanes / width).map(|part| {
+        let mask: Vec<u32> = (part * width..(part + 1) * width).collect();
+        let operands: Vec<_> = operands.iter().map(|&value| builder.shuffle(value, value, &mask)).collect();
+        (function(&operands), width)
+    });
+    joined(builder, parts.collect()).unwrap_or(operands[0])
+}
+
+/// Vectors and their numbers of lanes as one vector. Neighbours are joined; an odd one may be left over at each level.
+fn joined<'c>(builder: &OpBuilder<'c>, mut parts: Vec<(Value<'c>, u32)>) -> Option<Value<'c>> {
+    while parts.len() > 1 {
+        let pairs = parts.chunks(2).map(|pair| match *pair {
+            [(left, left_lanes), (right, right_lanes)] => {
+                let mask: Vec<u32> = (0..left_lanes + right_lanes).collect();
+                vec![(builder.shuffle(left, right, &mask), left_lanes + right_lanes)]
+            }
+            _ => pair.to_vec(),
         });
-        self.joined(parts.collect()).unwrap_or(operands[0])
+        parts = pairs.flatten().collect();
     }
-
-    /// Vectors and their numbers of lanes as one vector. Neighbours are joined; an odd one may be left over at each level.
-    fn joined(self, mut parts: Vec<(Value<'c>, u32)>) -> Option<Value<'c>> {
-        while parts.len() > 1 {
-            let pairs = parts.chunks(2).map(|pair| match *pair {
-                [(left, left_lanes), (right, right_lanes)] => {
-                    let mask: Vec<u32> = (0..left_lanes + right_lanes).collect();
-                    vec![(self.builder.shuffle(left, right, &mask), left_lanes + right_lanes)]
-                }
-                _ => pair.to_vec(),
-            });
-            parts = pairs.flatten().collect();
-        }
-        parts.first().map(|&(vector, _)| vector)
-    }
+    parts.first().map(|&(vector, _)| vector)
 }

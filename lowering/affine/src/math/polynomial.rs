@@ -1,6 +1,6 @@
 //! Evaluation of polynomials and the float tricks that all functions share.
 
-use super::Math;
+use super::{Math, parts::in_parts};
 use melior::ir::Type;
 use mlir_ext::{arith::CmpfPredicate, builder::Value};
 
@@ -120,7 +120,7 @@ impl<'c> Math<'_, 'c> {
         let all_lanes = self.all_lanes(width);
         // Rounding is that of the thread.
         let rounding = (width == 16).then(|| builder.constant_integer(builder.integer_type(32), 4));
-        Some(self.in_parts(width, &[x, exponent], |parts| {
+        Some(in_parts(self.builder, width, &[x, exponent], |parts| {
             let operands = [parts[0], parts[1], parts[0], all_lanes].into_iter().chain(rounding);
             let name = format!("llvm.x86.avx512.mask.scalef.ps.{}", 32 * width);
             builder.intrinsic(&name, &operands.collect::<Vec<_>>(), parts[0].r#type())
