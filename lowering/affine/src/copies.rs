@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use passes::assign_buffers::{Buffer, BufferAssignment, ComputationBuffers, Slice, exchanged_slice};
+use passes::fuse::is_update;
 
 use crate::error::LoweringError;
 use crate::mapping::scatter_inputs;
@@ -40,7 +41,7 @@ pub(crate) fn base_copies(
             let updated = instruction.operands.iter().zip(outputs).take(scatter_inputs(instruction));
             updated.map(|(&operand, &output)| (operand, [value(operand), vec![output]])).collect()
         }
-        (OpKind::Fusion, [body]) if body.root().kind == OpKind::DynamicUpdateSlice => {
+        (OpKind::Fusion, [body]) if is_update(body) => {
             let base = body.get(body.root().operands[0]).parameter_number().map(|number| instruction.operands[number]);
             base.into_iter().map(|operand| (operand, [value(operand), outputs.clone()])).collect()
         }

@@ -1,10 +1,10 @@
 //! What kernels cost, and how much code they are.
 
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
-use passes::fuse::is_expensive;
+use passes::fuse::{is_expensive, is_update, update_number};
 
 /// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.
 pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
@@ -13,10 +13,8 @@ pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
     members
         .map(|(id, instruction)| {
             // In the base's place, it writes the update only.
-            let written = match instruction.operands[..] {
-                [_, update, ..] if is_update(computation, id) => computation.get(update),
-                _ => instruction,
-            };
+            let update = update_number(instruction).filter(|_| id == computation.root);
+            let written = update.map_or(instruction, |number| computation.get(instruction.operands[number]));
             let elements: i64 =
                 written.shape.leaves().iter().filter_map(|leaf| leaf.as_array()).map(ArrayShape::element_count).sum();
             let contracted = match instruction.kind {
@@ -29,16 +27,12 @@ pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
         .fold(0i64, i64::saturating_add)
 }
 
-/// Whether an instruction is an update in place.
-fn is_update(computation: &Computation, id: InstructionId) -> bool {
-    id == computation.root && computation.get(id).kind == OpKind::DynamicUpdateSlice
-}
-
 /// Parameters of which only slices are read or written.
 fn only_sliced(computation: &Computation) -> Vec<bool> {
     let mut sliced: Vec<bool> = computation.instructions.iter().map(|own| own.kind == OpKind::Parameter).collect();
     for (id, instruction) in computation.iter() {
-        let slices = matches!(instruction.kind, OpKind::Slice | OpKind::DynamicSlice) || is_update(computation, id);
+        let is_updated = id == computation.root && is_update(computation);
+        let slices = is_updated || matches!(instruction.kind, OpKind::Slice | OpKind::DynamicSlice);
         for (number, operand) in instruction.operands.iter().enumerate() {
             sliced[operand.index()] &= slices && number == 0;
         }

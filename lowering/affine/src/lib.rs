@@ -62,6 +62,7 @@ mod runs;
 pub mod scalar;
 pub mod scan;
 pub mod scatter;
+mod scattered_blocks;
 pub mod scope;
 pub mod selection;
 mod short_rows;

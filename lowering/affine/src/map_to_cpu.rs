@@ -29,7 +29,7 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, first_result};
+use passes::fuse::{Rows, first_result, update_number};
 
 use crate::column_blocks::ColumnBlocks;
 use crate::cost::cost;
@@ -169,11 +169,6 @@ fn choose<'c>(
         return Ok(Vec::new());
     }
     let sizes = mapped_sizes(computation, instruction)?;
-    if instruction.kind == OpKind::Scatter {
-        let mut shapes = computation.operand_shapes(instruction);
-        shapes.push(&instruction.shape);
-        return Ok(vec![whole(context, &[], sizes, vector_lanes(shapes, target.vector_bits))]);
-    }
     let parallel = |mut mapping: WorkMapping<'c>, cost: i64| {
         if target.parallel && cost >= PARALLEL_COST {
             share_among_threads(&mut mapping, cost / TASK_COST);
@@ -191,6 +186,10 @@ fn choose<'c>(
         return Ok(vec![parallel(mapping, product.cost())]);
     }
     let body = kernel_body(computation, instruction);
+    if body.root().kind == OpKind::Scatter {
+        let shapes = [&[&body.root().shape], &body.operand_shapes(body.root())[..]].concat();
+        return Ok(vec![whole(context, &[], sizes, vector_lanes(shapes, target.vector_bits))]);
+    }
     let bits = MovedBits::of(&body);
     let body = bits.as_ref().map_or(&*body, |bits| &bits.computation);
     let rows = Rows::of(context, body);
@@ -423,8 +422,8 @@ fn rows_of_block(computation: &Computation, rows: &[i64]) -> i64 {
 /// The instructions whose elements a computation writes.
 fn written(computation: &Computation) -> Vec<InstructionId> {
     let root = computation.root();
-    if root.kind == OpKind::DynamicUpdateSlice {
-        return vec![root.operands[1]];
+    if let Some(number) = update_number(root) {
+        return vec![root.operands[number]];
     }
     let (mut roots, sizes) = passes::fuse::written(computation);
     // Others are read for these.

@@ -68,13 +68,14 @@ fn choose<'c>(
         return Ok(Vec::new());
     }
     let sizes = mapped_sizes(computation, instruction)?;
-    match instruction.kind {
-        OpKind::Scatter => return Ok(vec![scattered(context, computation, instruction, sizes)?]),
-        OpKind::Sort => return Ok(vec![elements(context, sizes, None)]),
-        _ => {}
+    if instruction.kind == OpKind::Sort {
+        return Ok(vec![elements(context, sizes, None)]);
     }
     let body = kernel_body(computation, instruction);
     let body = &*body;
+    if body.root().kind == OpKind::Scatter {
+        return Ok(vec![scattered(context, body, body.root(), sizes)?]);
+    }
     if let Some(scan) = scan_of(context, body, sizes)?.filter(|scan| sizes[scan.dimension] >= SHORTEST_SCAN) {
         return Ok(vec![scanned(context, body, sizes, &scan)]);
     }

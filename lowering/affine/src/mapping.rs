@@ -18,7 +18,7 @@ use melior::ir::operation::OperationLike;
 use melior::ir::{Attribute, BlockRef, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
-use passes::fuse::{first_result, is_function};
+use passes::fuse::{first_result, is_function, is_update};
 
 use crate::error::LoweringError;
 use crate::operand_maps::operand_shape;
@@ -180,8 +180,7 @@ pub(crate) fn is_by_element(body: &Computation, sizes: &[i64]) -> bool {
 /// Whether a fusion computes the elements of arrays of some sizes, all of them.
 pub(crate) fn gives_elements(body: &Computation, sizes: &[i64]) -> bool {
     let has_sizes = |shape: &ArrayShape| shape.dimensions == sizes;
-    !body.instructions.iter().any(|own| own.kind == OpKind::DynamicUpdateSlice)
-        && body.roots().iter().all(|&root| body.get(root).shape.as_array().is_some_and(has_sizes))
+    !is_update(body) && body.roots().iter().all(|&root| body.get(root).shape.as_array().is_some_and(has_sizes))
 }
 
 /// Whether what a fused computation computes from some of its values, all of the sizes of its results, is computed from single

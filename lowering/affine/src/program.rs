@@ -382,7 +382,7 @@ impl<'c> Program<'_, 'c> {
                 };
                 let (product, attention);
                 let mut packed = None;
-                let (code, cost) = match instruction.kind {
+                let (code, cost) = match body.root().kind {
                     OpKind::Scatter => (Code::Scatter(body), cost_of_loops),
                     _ if !mapping.map.ranges().is_empty() && scores_type.is_some() => {
                         attention = self.attention(instruction, mapping, scores_type)?;

@@ -32,7 +32,14 @@ pub(crate) struct RowValue<'c> {
     pub array: ArrayRef<'c>,
     /// Whether the array is a result; else the leading dimensions of the value that go from row to row are one in it, the
     /// rows of a block.
-    left_out: Option<usize>,
+    pub left_out: Option<usize>,
+}
+
+/// An array on the stack, for the values of a block.
+pub(crate) fn block_memory<'c>(builder: &OpBuilder<'c>, block: &ArrayShape) -> ArrayRef<'c> {
+    let r#type = array_type(builder, block);
+    let memory = builder.in_prologue(|builder| builder.stack_buffer(r#type, ALIGNMENT));
+    ArrayRef::new(memory, block)
 }
 
 impl<'c> RowValue<'c> {
@@ -103,9 +110,7 @@ impl<'m, 'c> Rows<'m, 'c> {
             }
             let along = shape.dimensions.get(work.rank..).unwrap_or(&[]);
             let block = ArrayShape::new(shape.element_type, [&[work.block], along].concat());
-            let r#type = array_type(builder, &block);
-            let memory = builder.in_prologue(|builder| builder.stack_buffer(r#type, ALIGNMENT));
-            Ok(RowValue { array: ArrayRef::new(memory, &block), left_out: Some(work.rank) })
+            Ok(RowValue { array: block_memory(builder, &block), left_out: Some(work.rank) })
         };
         let values = work.steps.iter().map(value_of).collect::<Result<_>>()?;
         let is_step = |root: &InstructionId| work.steps.contains(root);

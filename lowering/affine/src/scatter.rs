@@ -30,12 +30,12 @@ type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Single elements that one turn of a loop scatters. A processor learns for each load of the code whether it has to wait for a store
 /// before it: with one for all, a million sums at 1,000 places take 0.64 ms, with four 0.55.
-const ELEMENTS_IN_A_TURN: i64 = 4;
+pub(crate) const ELEMENTS_IN_A_TURN: i64 = 4;
 
 /// Instructions of a computation that is written as often.
 const INSTRUCTIONS_OF_SMALL: usize = 8;
 
-/// Emits a scatter whose outputs already hold the operands; its operands are the computation's parameters in order.
+/// Emits the scatter that a computation ends with, whose outputs already hold what it updates.
 pub fn emit_scatter<'c>(
     builder: &OpBuilder<'c>,
     computation: &Computation,
@@ -71,10 +71,23 @@ pub fn emit_scatter<'c>(
     while i64::from(lanes) > row {
         lanes /= 2;
     }
-    let scatter = Scatter { instruction, map, updates, scatter_dims, window_dims, count, outputs, lanes };
+    let scatter = Scatter {
+        instruction,
+        map,
+        updates,
+        scatter_dims,
+        window_dims,
+        count,
+        outputs,
+        lanes,
+        vector_lanes: mapping.inner_lanes,
+    };
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
     let mut index = vec![emitter.scope.constant(0); scatter.updates.len()];
-    let Some(threads) = mapping.dimensions.first() else { return scatter.over_vectors(&mut emitter, 0, &mut index) };
+    let Some(threads) = mapping.dimensions.first() else {
+        emitter.read_starts()?;
+        return scatter.over_vectors(&mut emitter, 0, &mut index);
+    };
     let order = scatter_order(builder.context(), computation, instruction)?;
     over_threads(&mut emitter, mapping.bounds(0), threads.tile, &mut |emitter, position| {
         for &dimension in &of_thread {
@@ -151,20 +164,24 @@ fn separate_dimensions(context: &Context, computation: &Computation, instruction
     Ok((0..dims.len()).filter(|&number| places.contains(&dims[number])).collect())
 }
 
-struct Scatter<'s, 'c> {
+/// The scatter that a kernel ends with.
+pub(crate) struct Scatter<'s, 'c> {
     instruction: &'s Instruction,
     /// From the updates to the operand; the run-time variables are the window's start, bounded so that it fits.
-    map: IndexingMap<'c>,
+    pub(crate) map: IndexingMap<'c>,
     /// Sizes of the updates.
-    updates: Vec<i64>,
+    pub(crate) updates: Vec<i64>,
     /// Dimensions of the updates that run over the index vectors.
     scatter_dims: Vec<usize>,
     /// Dimensions of the updates that run over a window.
     window_dims: Vec<usize>,
-    count: usize,
+    /// Operands that are updated.
+    pub(crate) count: usize,
     outputs: &'s [ArrayRef<'c>],
     /// Elements of a window's row that are taken at once.
     lanes: u32,
+    /// Lanes of vectors of index vectors.
+    pub(crate) vector_lanes: u32,
 }
 
 impl<'s, 'c> Scatter<'s, 'c> {
@@ -173,6 +190,9 @@ impl<'s, 'c> Scatter<'s, 'c> {
         let Some(&dimension) = self.scatter_dims.get(depth) else { return self.window(emitter, index) };
         let size = self.updates[dimension];
         let takes_several = depth + 1 == self.scatter_dims.len() && self.has_single_elements(emitter.builder);
+        if takes_several && self.in_blocks(emitter, dimension, index)? {
+            return Ok(());
+        }
         let together = if takes_several { ELEMENTS_IN_A_TURN } else { 1 };
         let turns = size / together;
         emitter.loop_in(Interval::of_size(turns), None, Vec::new(), &mut |emitter, turn, _| {
@@ -196,11 +216,21 @@ impl<'s, 'c> Scatter<'s, 'c> {
             && combination.instructions.len() <= INSTRUCTIONS_OF_SMALL
     }
 
+    /// What is combined with the elements of the operand of a number.
+    pub(crate) fn update(&self, number: usize) -> InstructionId {
+        self.instruction.operands[self.count + 1 + number]
+    }
+
+    /// Where windows begin.
+    pub(crate) fn indices(&self) -> InstructionId {
+        self.instruction.operands[self.count]
+    }
+
     /// One element of the updates, which memory combines with what is there.
     fn atomic(&self, emitter: &mut Elemental<'_, 'c>, operation: OpKind, index: &[Expr<'c>]) -> Result<()> {
         self.inside(emitter, index, &mut |emitter, starts| {
             let target = emitter.apply(self.map.results(), index, starts)?;
-            let update = emitter.evaluate(InstructionId(self.count as u32 + 1), index)?;
+            let update = emitter.evaluate(self.update(0), index)?;
             self.outputs.iter().try_for_each(|output| emitter.combine_atomically(operation, output, &target, &update))
         })
     }
@@ -277,13 +307,13 @@ impl<'s, 'c> Scatter<'s, 'c> {
         let components = self.map.runtimes().iter().map(|runtime| {
             let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
             let element = emitter.apply(&source.index, index, &[])?;
-            emitter.evaluate(InstructionId(self.count as u32), &element)
+            emitter.evaluate(self.indices(), &element)
         });
         components.collect()
     }
 
     /// One window: its elements, if it lies inside.
-    fn window<'a>(&self, emitter: &mut Elemental<'a, 'c>, index: &mut Vec<Expr<'c>>) -> Result<()> {
+    pub(crate) fn window<'a>(&self, emitter: &mut Elemental<'a, 'c>, index: &mut Vec<Expr<'c>>) -> Result<()> {
         let of_vector = index.clone();
         self.inside(emitter, &of_vector, &mut |emitter, starts| self.over_window(emitter, 0, index, starts))
     }
@@ -364,8 +394,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
     ) -> Result<Vec<RegisterValue<'c>>> {
         let mut arguments = before.to_vec();
         for number in 0..self.count {
-            let update = InstructionId((self.count + 1 + number) as u32);
-            arguments.push(emitter.evaluate(update, index)?);
+            arguments.push(emitter.evaluate(self.update(number), index)?);
         }
         let arguments: Vec<RegisterValue<'c>> = arguments.iter().map(|value| emitter.in_lanes(value)).collect();
         emitter.scalar_computation(&self.instruction.computations[0], &arguments)

@@ -14,7 +14,7 @@ use hlo::scalar::load;
 use hlo::shape::ArrayShape;
 
 use super::RowsOf;
-use crate::fuse::Rows;
+use crate::fuse::{Rows, is_update};
 
 /// Elements of the last dimension that are a whole number of vectors on every target.
 const LANES: i64 = 16;
@@ -80,7 +80,7 @@ impl<'a> Overwrites<'a> {
 
     fn of_fusion(&self, instruction: &Instruction, body: &Computation) -> Vec<Overwrite> {
         let root = body.root();
-        if root.kind != OpKind::DynamicUpdateSlice {
+        if !is_update(body) {
             return elementwise(instruction, body, (self.rows)(body).as_ref(), self.by_team);
         }
         let base = root.operands[0];
@@ -181,13 +181,17 @@ impl Reads {
         reads
     }
 
-    /// The reads for an element of the update that a `dynamic-update-slice` writes. The base's element in its place is
-    /// read by the update itself, and by a `dynamic-slice` or `slice` of the same place.
+    /// The reads for an element that an update in place writes. The base's element in its place is read by the update itself, and
+    /// by a `dynamic-slice` or `slice` of the same place. A scatter's windows may meet, so that all else is read at other places.
     fn of_update(body: &Computation, root: &Instruction) -> Self {
         let [base, update, starts @ ..] = &root.operands[..] else { return Reads { elsewhere: HashSet::new() } };
         let Some(shape) = body.get(*update).shape.as_array() else {
             return Reads { elsewhere: HashSet::from([*base]) };
         };
+        if root.kind == OpKind::Scatter {
+            let others = root.operands[1..].iter().copied().collect();
+            return Self::walk(body, &[], shape, others, &|_| false, &[]);
+        }
         let is_known_place = |slice: &[SliceDimension]| {
             slice.iter().zip(starts).zip(&shape.dimensions).all(|((own, &start), &size)| {
                 own.stride == 1 && own.limit - own.start == size && index_of(body, start) == Some(own.start)

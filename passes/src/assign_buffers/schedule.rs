@@ -16,6 +16,7 @@ use hlo::shape::ArrayShape;
 use super::BufferAssignment;
 use super::control::result_sources;
 use super::reads::{TupleElements, forwards};
+use crate::fuse::is_update;
 
 /// Instructions of a computation that is put in order, at most: of more, arrays are placed as they come.
 const MAX_INSTRUCTIONS: usize = 4096;
@@ -280,7 +281,7 @@ impl Constraints {
 fn writes_over(instruction: &Instruction) -> bool {
     match instruction.kind {
         OpKind::DynamicUpdateSlice | OpKind::Scatter | OpKind::While => true,
-        OpKind::Fusion => instruction.computations.iter().any(|body| body.root().kind == OpKind::DynamicUpdateSlice),
+        OpKind::Fusion => instruction.computations.iter().any(is_update),
         _ => false,
     }
 }

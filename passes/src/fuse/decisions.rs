@@ -50,6 +50,10 @@ pub enum Refusal {
     Interleaved,
     /// An update is the last operation of its group.
     Update,
+    /// It reads an array of which little is updated, in its memory.
+    ReadsBase,
+    /// A scatter takes elements one after another: what takes a while is computed by all threads before.
+    Scattered,
     /// A further reduction in a group must be over contiguous rows, and have its loops and be read at the loop index, or
     /// have its rows, long enough and enough of them, and be read in the same row, or be transposed back.
     Reduction,
@@ -109,6 +113,10 @@ impl fmt::Display for Refusal {
                 "a transpose would look for the array that each element of a row comes from: they are put together first",
             ),
             Refusal::Update => f.write_str("an update in place is the last operation of its group"),
+            Refusal::ReadsBase => f.write_str("it reads an array in whose memory little is updated: all of it would be copied first"),
+            Refusal::Scattered => f.write_str(
+                "a scatter takes elements one after another: what takes a while is computed before, by all threads",
+            ),
             Refusal::Reduction => f.write_str(
                 "a reduction joins only a group with its loops, over contiguous rows, at the loop index, or one with its \
                  rows, long enough and enough of them, read in the same row",

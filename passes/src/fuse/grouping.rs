@@ -18,7 +18,7 @@ use super::chains::{self, Chain, Least};
 use super::decisions::Refusal;
 use super::indices::Indices;
 use super::order::Order;
-use super::roles::{changes_index, has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, work};
+use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, update_number, work};
 use super::rows;
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
@@ -27,8 +27,6 @@ pub(super) const MAX_GROUP_SIZE: usize = 384;
 pub(super) const MAX_GROUP_INPUTS: usize = 48;
 /// How often the body of a cheap instruction may be repeated at different indices in one group.
 pub(super) const MAX_EVALUATIONS: u32 = 16;
-/// How often the body of an expensive instruction may be repeated in one group, if no element is computed twice.
-const MOST_COPIES: u32 = 4;
 /// Groups that compute a value again, rather than one that writes it and others that load it.
 const MAX_READERS_COMPUTING_AGAIN: usize = 3;
 /// Values that a group computes again though another one computes them too.
@@ -36,20 +34,11 @@ const MAX_COMPUTED_AGAIN: usize = 8;
 /// Groups tried at most for one to write an instruction's value.
 const MAX_WRITERS_TRIED: usize = 16;
 
-/// Uses of each element from which on a value of some work is better written once.
-const MANY_REPEATS: i64 = 16;
-
-/// Simple operations, roughly, that are some work.
-const SOME_WORK: u32 = 3;
-
-/// Bytes of an array up to which windows may divide indices: memory for it would be more than what they read.
-const MOST_BYTES_DIVIDED: usize = 1 << 12;
-
 /// Bytes of an array up to which a cache near the core holds it.
 pub(super) const MOST_CACHED_BYTES: usize = 1 << 16;
 
 /// An array that has so many times fewer elements than another is read for nothing beside it.
-const SMALL_PART: i64 = 8;
+pub(super) const SMALL_PART: i64 = 8;
 
 /// Position of a group among all.
 pub(super) type GroupId = usize;
@@ -79,9 +68,9 @@ pub(super) struct Group {
 #[derive(Debug)]
 pub(super) struct GroupRows {
     /// Leading dimensions of the loops that go from row to row.
-    rank: usize,
+    pub(super) rank: usize,
     /// By member: how many leading indices are those of the loops wherever it is read.
-    prefixes: HashMap<InstructionId, usize>,
+    pub(super) prefixes: HashMap<InstructionId, usize>,
 }
 
 /// A member of a group.
@@ -116,18 +105,18 @@ pub(super) struct Grouping<'a> {
     /// The map from an instruction to an operand.
     pub(super) map: &'a OperandMap<'a>,
     /// Whether a reduction reads contiguous rows.
-    reduces_rows: &'a dyn Fn(InstructionId) -> bool,
+    pub(super) reduces_rows: &'a dyn Fn(InstructionId) -> bool,
     /// See [`FuseOptions::short_reductions`].
-    short_reductions: i64,
+    pub(super) short_reductions: i64,
     /// By instruction: the length of the rows that it is reduced from, element by element; 0 for others.
     reduced_lengths: Vec<i64>,
     /// Those that read each instruction; a concatenate as often as it does.
     pub(super) users: Vec<Vec<InstructionId>>,
     roles: Vec<FusionRole>,
     /// By instruction: whether it is a pad with gaps, or made of one element by element.
-    made_with_gaps: Vec<bool>,
+    pub(super) made_with_gaps: Vec<bool>,
     /// By instruction: simple operations, roughly, that one of its elements takes from memory.
-    work: Vec<u32>,
+    pub(super) work: Vec<u32>,
     pub(super) groups: Vec<Group>,
     /// Groups in which an instruction is computed.
     pub(super) member_of: Vec<Vec<GroupId>>,
@@ -147,7 +136,7 @@ pub(super) struct Grouping<'a> {
 
 /// Whether a fused user reads this operand from a buffer all the same (the base of an in-place update).
 pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> bool {
-    user.kind == OpKind::DynamicUpdateSlice && user.operands.first() == Some(&operand)
+    role(user) == FusionRole::Update && user.operands.first() == Some(&operand)
 }
 
 /// What reads each instruction, in order; what is not computed at all, as nothing reads it, reads nothing.
@@ -361,7 +350,7 @@ impl<'a> Grouping<'a> {
     }
 
     /// The arrays, of about its size, that an instruction computes from.
-    fn arrays_read(&self, id: InstructionId) -> Vec<&'a ArrayShape> {
+    pub(super) fn arrays_read(&self, id: InstructionId) -> Vec<&'a ArrayShape> {
         let instruction = self.instruction(id);
         let elements = instruction.shape.as_array().map_or(0, |shape| shape.element_count());
         let array_read = |operand: &InstructionId| {
@@ -437,12 +426,12 @@ impl<'a> Grouping<'a> {
     }
 
     /// Whether a member goes through windows.
-    fn has_window(&self, group: &Group) -> bool {
+    pub(super) fn has_window(&self, group: &Group) -> bool {
         group.members.keys().any(|&member| self.instruction(member).kind == OpKind::ReduceWindow)
     }
 
     /// Whether these members read an operand between the gaps of a pad.
-    fn are_between_gaps(&self, group: GroupId, users: &[InstructionId]) -> bool {
+    pub(super) fn are_between_gaps(&self, group: GroupId, users: &[InstructionId]) -> bool {
         let members = &self.groups[group].members;
         users.iter().any(|user| {
             has_gaps(self.instruction(*user)) || members.get(user).is_some_and(|member| member.is_between_gaps)
@@ -450,7 +439,7 @@ impl<'a> Grouping<'a> {
     }
 
     /// Whether a member gathers elements of the instruction.
-    fn is_gathered(&self, id: InstructionId, users: &[InstructionId]) -> bool {
+    pub(super) fn is_gathered(&self, id: InstructionId, users: &[InstructionId]) -> bool {
         users
             .iter()
             .map(|&user| self.instruction(user))
@@ -469,6 +458,9 @@ impl<'a> Grouping<'a> {
             Shape::Tuple(elements) => elements.first().and_then(Shape::as_array),
             Shape::Token | Shape::Opaque => None,
         };
+        // The loops of an update are those over what it writes.
+        let updated = update_number(self.instruction(id)).and_then(|number| self.instruction(id).operands.get(number));
+        let shape = updated.map_or(shape, |&updated| self.instruction(updated).shape.as_array());
         let Some(shape) = shape else { return };
         let is_attention = self.attentions.contains_key(&id) || self.chains.contains_key(&id);
         let group = self.groups.len();
@@ -495,7 +487,7 @@ impl<'a> Grouping<'a> {
     fn join(&mut self, id: InstructionId, group: GroupId, users: &[InstructionId]) {
         let has_loop_dimensions = |shape: &ArrayShape| shape.dimensions == self.groups[group].dimensions;
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
-            && users.iter().any(|&user| self.reads_at_loop_index(user, group));
+            && users.iter().any(|&user| self.reads_at_loop_index(user, id, group));
         let (indices, total) = self.evaluated_in(id, group, users);
         let ways = self.ways_in(id, group, users);
         let is_between_gaps = self.are_between_gaps(group, users);
@@ -525,7 +517,12 @@ impl<'a> Grouping<'a> {
     }
 
     /// How many leading indices of an instruction are those of the loops where these members read it.
-    fn prefix_in(&self, id: InstructionId, prefixes: &HashMap<InstructionId, usize>, users: &[InstructionId]) -> usize {
+    pub(super) fn prefix_in(
+        &self,
+        id: InstructionId,
+        prefixes: &HashMap<InstructionId, usize>,
+        users: &[InstructionId],
+    ) -> usize {
         let read_by = |user: InstructionId| {
             let prefix = prefixes.get(&user).copied().unwrap_or(0);
             let positions =
@@ -555,7 +552,7 @@ impl<'a> Grouping<'a> {
 
     /// The rows of a group for each of which the instruction is one value, read there and nowhere else: those that the
     /// group has, or those that it would have with a reduction.
-    fn row_rank_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<usize> {
+    pub(super) fn row_rank_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<usize> {
         let (instruction, group) = (self.instruction(id), &self.groups[group]);
         let shape = instruction.shape.as_array()?;
         let rank = rows::row_rank(shape, &group.dimensions)?;
@@ -575,7 +572,7 @@ impl<'a> Grouping<'a> {
     }
 
     /// How often a group evaluates the instruction for these members, per element of its loops and in all.
-    fn counts_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> (u32, i64) {
+    pub(super) fn counts_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> (u32, i64) {
         let (indices, total) = self.evaluated_in(id, group, users);
         (indices.count(), total)
     }
@@ -593,34 +590,48 @@ impl<'a> Grouping<'a> {
                 return (Indices::of_loops(), shape.element_count());
             }
         }
-        (self.indices_in(group, users), self.total_in(id, group, users))
+        (self.indices_in(id, group, users), self.total_in(id, group, users))
     }
 
     /// Where a group would evaluate the instruction for these members if nothing was kept along rows: not all that may be is.
-    fn ways_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Indices {
+    pub(super) fn ways_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Indices {
         match self.row_rank_in(id, group, users) {
             Some(_) => Indices::of_loops(),
-            None => self.read_at(group, users, |member| &member.ways),
+            None => self.read_at(id, group, users, |member| &member.ways),
         }
     }
 
-    /// Whether a member reads its operands at the loop index.
-    pub(super) fn reads_at_loop_index(&self, user: InstructionId, group: GroupId) -> bool {
+    /// Whether a member reads an operand at the loop index.
+    pub(super) fn reads_at_loop_index(&self, user: InstructionId, operand: InstructionId, group: GroupId) -> bool {
         let member = self.groups[group].members.get(&user);
-        reads_at_same_index(self.instruction(user)) && member.is_some_and(|member| member.is_at_loop_index)
+        self.is_read_at_same_index(operand, user) && member.is_some_and(|member| member.is_at_loop_index)
+    }
+
+    /// Whether a user reads an operand at the index at which it is evaluated itself: of an update, that of what it writes.
+    pub(super) fn is_read_at_same_index(&self, operand: InstructionId, user: InstructionId) -> bool {
+        let user = self.instruction(user);
+        let is_written =
+            |number: usize| user.operands.iter().enumerate().all(|(n, &own)| (n == number) == (own == operand));
+        reads_at_same_index(user) || update_number(user).is_some_and(is_written)
     }
 
     /// The distinct indices at which a group would evaluate an operand of these members, per element of its loops.
-    pub(super) fn indices_in(&self, group: GroupId, users: &[InstructionId]) -> Indices {
-        self.read_at(group, users, |member| &member.indices)
+    pub(super) fn indices_in(&self, operand: InstructionId, group: GroupId, users: &[InstructionId]) -> Indices {
+        self.read_at(operand, group, users, |member| &member.indices)
     }
 
     /// The distinct indices at which these members read an operand, if they are evaluated at those.
-    fn read_at(&self, group: GroupId, users: &[InstructionId], evaluated: impl Fn(&Member) -> &Indices) -> Indices {
+    fn read_at(
+        &self,
+        operand: InstructionId,
+        group: GroupId,
+        users: &[InstructionId],
+        evaluated: impl Fn(&Member) -> &Indices,
+    ) -> Indices {
         let mut indices = Indices::default();
         for (turn, &user) in users.iter().enumerate() {
             let Some(member) = self.groups[group].members.get(&user) else { continue };
-            if reads_at_same_index(self.instruction(user)) {
+            if self.is_read_at_same_index(operand, user) {
                 indices.extend(evaluated(member));
             } else {
                 indices.extend_moved(evaluated(member), user, turn);
@@ -630,14 +641,18 @@ impl<'a> Grouping<'a> {
     }
 
     /// How often a group would evaluate an operand of these members in all: of a reduction once for each element that
-    /// it combines, of a pad once for each element that is no padding, of a concatenate once for each that is its own.
+    /// it combines, of a pad once for each element that is no padding, of a concatenate once for each that is its own, of
+    /// an update where it goes once.
     fn total_in(&self, operand: InstructionId, group: GroupId, users: &[InstructionId]) -> i64 {
         let (mut same_index, mut moved) = (0, 0i64);
         for &user in users {
             let Some(member) = self.groups[group].members.get(&user) else { continue };
             let instruction = self.instruction(user);
-            if reads_at_same_index(instruction) {
+            if self.is_read_at_same_index(operand, user) {
                 same_index = same_index.max(member.total);
+            } else if self.role(user) == FusionRole::Update {
+                let elements = self.instruction(operand).shape.as_array().map_or(1, ArrayShape::element_count);
+                moved = moved.saturating_add(elements);
             } else if self.is_part(operand, instruction) {
                 let [inside, all] = [operand, user].map(|id| self.instruction(id).shape.as_array());
                 let [inside, all] = [inside, all].map(|shape| shape.map_or(1, ArrayShape::element_count).max(1));
@@ -665,135 +680,5 @@ impl<'a> Grouping<'a> {
         let operand = instruction.operands.first().map_or(0, |&operand| elements(&self.instruction(operand).shape));
         let result = instruction.shape.leaves().first().map_or(0, |&leaf| elements(leaf));
         operand / result.max(1)
-    }
-
-    /// Whether members broadcast a small array that takes some work to many rows, each of which would compute it again.
-    fn is_repeated_in_rows(&self, id: InstructionId, shape: &ArrayShape, users: &[InstructionId]) -> bool {
-        let repeats_it = |user: &InstructionId| {
-            let user = self.instruction(*user);
-            let rows = || user.shape.as_array().map_or(0, ArrayShape::element_count) / shape.element_count().max(1);
-            user.kind == OpKind::Broadcast && rows() >= MANY_REPEATS
-        };
-        // What is broadcast along rows is computed once for each of them.
-        let goes_along_rows = |user: &InstructionId| {
-            let number = self.instruction(*user).operands.iter().position(|&operand| operand == id);
-            number.and_then(|number| self.reads_along_rows(*user, number)) == Some(true)
-        };
-        shape.rank() > 0
-            && self.work[id.index()] >= SOME_WORK
-            && shape.byte_size() <= MOST_CACHED_BYTES
-            && users.iter().any(|user| repeats_it(user) && goes_along_rows(user))
-    }
-
-    /// Whether windows would choose between arrays, or divide indices, for each of their elements.
-    fn divides_in_windows(&self, id: InstructionId, group: GroupId) -> bool {
-        let view = self.instruction(id);
-        let divides =
-            view.kind == OpKind::Concatenate || view.kind == OpKind::Reshape && changes_index(self.computation, view);
-        let is_large = || view.shape.as_array().is_some_and(|shape| shape.byte_size() > MOST_BYTES_DIVIDED);
-        divides && is_large() && self.has_window(&self.groups[group])
-    }
-
-    /// Why a group may not compute the instruction where these members read it.
-    fn refusal_to_compute(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
-        let group_data = &self.groups[group];
-        let instruction = self.instruction(id);
-        let Some(shape) = instruction.shape.as_array() else {
-            return Some(Refusal::ProducerStandsAlone(instruction.kind));
-        };
-        if group_data.members.len() >= MAX_GROUP_SIZE {
-            return Some(Refusal::GroupIsLarge);
-        }
-        if group_data.opaque_inputs.len() + instruction.operands.len() > MAX_GROUP_INPUTS {
-            return Some(Refusal::ManyInputs);
-        }
-        let (evaluations, total) = self.counts_in(id, group, users);
-        let user_is_window = users.iter().any(|&user| self.instruction(user).kind == OpKind::ReduceWindow);
-        let elements = shape.element_count();
-        if self.is_repeated_in_rows(id, shape, users) {
-            return Some(Refusal::Recomputed { evaluations });
-        }
-        if self.made_with_gaps[id.index()] && self.are_between_gaps(group, users) {
-            return Some(Refusal::Gaps);
-        }
-        let ways = self.ways_in(id, group, users).count();
-        if ways > MAX_EVALUATIONS {
-            return Some(Refusal::ManyEvaluations { evaluations: ways });
-        }
-        match self.role(id) {
-            FusionRole::Opaque => Some(Refusal::ProducerStandsAlone(instruction.kind)),
-            FusionRole::Update => Some(Refusal::Update),
-            FusionRole::View if self.divides_in_windows(id, group) => Some(Refusal::Window),
-            FusionRole::View if self.is_read_across_rows(id, group, shape, users) => Some(Refusal::AcrossRows),
-            FusionRole::View if self.is_interleaved_across_rows(id, shape, users) => Some(Refusal::Interleaved),
-            FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
-            role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
-                let recomputed = total > elements.max(1);
-                if is_expensive(instruction) || role == FusionRole::Lookup {
-                    let is_recomputed = recomputed && (elements != 1 || total > 64);
-                    // The loops of a reduction are not divided where parts meet.
-                    let most_copies = if group_data.has_reduction { 1 } else { MOST_COPIES };
-                    if evaluations > most_copies || is_recomputed {
-                        Some(Refusal::Recomputed { evaluations })
-                    } else {
-                        user_is_window.then_some(Refusal::Window)
-                    }
-                } else if recomputed && self.is_gathered(id, users) && self.arrays_read(id).len() > 1 {
-                    Some(Refusal::GatheredFromSeveral)
-                } else if evaluations > 4 {
-                    Some(Refusal::ManyEvaluations { evaluations })
-                } else {
-                    (user_is_window && evaluations > 1).then_some(Refusal::Window)
-                }
-            }
-            FusionRole::Reduction if group_data.is_attention => Some(Refusal::Reduction),
-            FusionRole::Reduction => {
-                let may_join = evaluations == 1
-                    // Not where all that another reduction combines reads it.
-                    && total <= elements
-                    && !group_data.has_update
-                    // Windows compute what they read several times.
-                    && !self.has_window(group_data)
-                    && instruction.kind == OpKind::Reduce;
-                let has_loops = shape.dimensions == group_data.dimensions
-                    // Further loops over contiguous rows find the data in cache, and short ones need none.
-                    && ((self.reduces_rows)(id) || self.combined_elements(instruction) <= self.short_reductions)
-                    && users.iter().all(|&user| reads_at_same_index(self.instruction(user)));
-                let is_one_of_each = group_data.dimensions.iter().product::<i64>() == elements;
-                let joins = may_join && (has_loops || is_one_of_each && self.combines_neighbours(id, group, users));
-                let joins_rows = || {
-                    instruction.kind == OpKind::Reduce
-                        && (self.reduces_rows)(id)
-                        && self.row_rank_in(id, group, users).is_some()
-                };
-                (!joins && !joins_rows()).then_some(Refusal::Reduction)
-            }
-        }
-    }
-
-    /// Why a group cannot write the instruction's value too: its loops must visit each element once.
-    fn refusal_to_write(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
-        let group_data = &self.groups[group];
-        let shape = self.instruction(id).shape.as_array();
-        // What belongs to a row is not written beside several arrays of one reduction.
-        let are_arrays =
-            || group_data.outputs.iter().all(|&output| self.instruction(output).shape.as_array().is_some());
-        if let (Some(rows), Some(shape)) = (&group_data.rows, shape)
-            && self.prefix_in(id, &rows.prefixes, users) >= rows.rank
-            && (shape.dimensions == group_data.dimensions
-                || are_arrays() && self.row_rank_in(id, group, users).is_some())
-        {
-            return None;
-        }
-        if group_data.is_attention
-            || group_data.has_update
-            || group_data.has_reduction && self.role(id) != FusionRole::Reduction
-        {
-            return Some(Refusal::OneOutput);
-        }
-        let visits_once = shape.is_some_and(|shape| shape.dimensions == group_data.dimensions)
-            && self.indices_in(group, users).count() == 1
-            && users.iter().all(|&user| self.reads_at_loop_index(user, group));
-        (!visits_once).then_some(Refusal::OtherLoops)
     }
 }

@@ -119,7 +119,7 @@ impl Grouping<'_> {
         self.instruction(id).shape.as_array().map_or(0, ArrayShape::rank)
     }
 
-    fn elements(&self, id: InstructionId) -> i64 {
+    pub(super) fn elements(&self, id: InstructionId) -> i64 {
         self.instruction(id).shape.as_array().map_or(0, ArrayShape::element_count)
     }
 }

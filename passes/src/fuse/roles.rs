@@ -19,6 +19,20 @@ pub(super) fn role(instruction: &Instruction) -> FusionRole {
     if is_fused { role } else { FusionRole::Opaque }
 }
 
+/// The number of the operand whose elements an update in place writes, or combines with what is there.
+pub fn update_number(instruction: &Instruction) -> Option<usize> {
+    match (role(instruction), instruction.kind) {
+        (FusionRole::Update, OpKind::DynamicUpdateSlice) => Some(1),
+        (FusionRole::Update, _) => Some(2),
+        _ => None,
+    }
+}
+
+/// Whether a fused computation ends with an update in place: its result is where the root's first operand is.
+pub fn is_update(body: &Computation) -> bool {
+    role(body.root()) == FusionRole::Update
+}
+
 /// Whether the instruction needs no code where it stands alone: its value is its operand's buffer.
 pub fn is_alias(instruction: &Instruction) -> bool {
     let is_view = match instruction.kind {
@@ -78,10 +92,11 @@ pub(super) fn work(computation: &Computation) -> Vec<u32> {
         let is_array = instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0);
         let operands =
             || instruction.operands.iter().fold(0u32, |sum, operand| sum.saturating_add(work[operand.index()]));
+        let most = || instruction.operands.iter().map(|operand| work[operand.index()]).max().unwrap_or_default();
         work.push(match role(instruction) {
             _ if !is_array => 0,
             FusionRole::View => match instruction.kind {
-                OpKind::Pad | OpKind::Concatenate => operands().saturating_add(2),
+                OpKind::Pad | OpKind::Concatenate => most().saturating_add(2),
                 OpKind::Reshape if changes_index(computation, instruction) => operands().saturating_add(2),
                 _ => operands(),
             },

@@ -149,8 +149,8 @@ impl<'a> Grouping<'a> {
             let users = &self.users[output.index()];
             let here: Vec<InstructionId> = users.iter().copied().filter(|user| to.members.contains_key(user)).collect();
             users.len() <= MOST_TRIED
-                && here.iter().all(|&user| self.reads_at_loop_index(user, reader))
-                && self.indices_in(reader, &here).count() == 1
+                && here.iter().all(|&user| self.reads_at_loop_index(user, *output, reader))
+                && self.indices_in(*output, reader, &here).count() == 1
         };
         let read = || from.outputs.iter().filter(|output| inputs.binary_search(output).is_ok());
         self.is_plain(writer)

@@ -38,7 +38,7 @@ pub enum FusionRole {
     Lookup,
     /// Combines many elements in loops of its own.
     Reduction,
-    /// Writes part of an array in place.
+    /// Writes part of an array in place. Where there are several arrays, it is not fused.
     Update,
 }
 

@@ -39,7 +39,7 @@ attributes! {
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::Scatter,
     Arity::AtLeast(3),
-    Facets::new(OpClass::Indexed, FusionRole::Opaque, Lowering::Kernel, Effects::None, ElementCost::Applied),
+    Facets::new(OpClass::Indexed, FusionRole::Update, Lowering::Kernel, Effects::None, ElementCost::Applied),
     infer_shape,
 )
 .with_attributes(ScatterAttributes::TABLE)

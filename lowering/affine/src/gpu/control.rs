@@ -341,9 +341,8 @@ impl<'c> Block<'_, '_, 'c> {
         let body = kernel_body(computation, instruction);
         let outer = builder.set_location(instruction_location(builder.context(), instruction));
         for mapping in mapping::of(&self.program.mappings, instruction)? {
-            let emit = |builder: &OpBuilder<'c>| {
-                emit_loops(builder, instruction.kind, (&body, mapping), inputs.into(), outputs, self.function)
-            };
+            let emit =
+                |builder: &OpBuilder<'c>| emit_loops(builder, (&body, mapping), inputs.into(), outputs, self.function);
             match grid(mapping) {
                 (_, 1) => builder.if_then(self.is_first, emit)?,
                 _ => emit(builder)?,

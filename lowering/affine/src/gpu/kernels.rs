@@ -96,7 +96,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let (blocks, threads) = grid(mapping);
             if arrays.all().count() > MAX_ARGUMENTS && is_of_single_threads(mapping) {
                 let emit: EmitByNeed<'_, 'c> = &|builder, inputs, outputs, function| {
-                    emit_loops(builder, instruction.kind, (body, mapping), inputs, outputs, function)
+                    emit_loops(builder, (body, mapping), inputs, outputs, function)
                 };
                 let (kernel, arguments) = self.kernel_by_need(computation, id, &arrays, emit)?;
                 steps.push(kernel.launch(blocks, threads, arguments));
@@ -122,9 +122,7 @@ impl<'c> GpuProgram<'_, 'c> {
                             let descriptions = &function.parameters()[arrays.all().count()..];
                             emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions))
                         }
-                        None => {
-                            emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function)
-                        }
+                        None => emit_loops(builder, (body, mapping), inputs.into(), outputs, function),
                     }
                 })?;
             let arguments = [arrays.arguments(), descriptions].concat();
@@ -297,13 +295,12 @@ type EmitByNeed<'e, 'c> = &'e dyn Fn(&OpBuilder<'c>, Inputs<'_, 'c>, &[ArrayRef<
 /// The code of an instruction's kernel without tiles.
 pub(super) fn emit_loops<'a, 'c>(
     builder: &'a OpBuilder<'c>,
-    kind: OpKind,
     (body, mapping): (&'a Computation, &WorkMapping<'c>),
     inputs: Inputs<'a, 'c>,
     outputs: &[ArrayRef<'c>],
     function: &'a Body<'c>,
 ) -> Result<()> {
-    match kind {
+    match body.root().kind {
         OpKind::Scatter => emit_scatter(builder, body, mapping, inputs, outputs),
         _ => emit_fusion(builder, body, mapping, inputs, outputs, None, Some(function)),
     }
