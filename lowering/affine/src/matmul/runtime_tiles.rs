@@ -1,6 +1,6 @@
 //! Register tiles that the runtime has, compiled beforehand: a call multiplies a block of rows by a panel.
 //!
-//! They are for products of `f32` and `f64` whose operands a tile finds in memory in these types, and for those of bytes whose operands
+//! They are for products of `f32`, `f64` and integers of 32 bits whose operands a tile finds in memory in these types, and for those of bytes whose operands
 //! are packed as words. Tiles of other types, and those of processors that the runtime has none for, are emitted (`tiled`).
 
 use hlo::element_type::ElementType;
@@ -30,9 +30,10 @@ impl MatMul {
         let is_packed_or_as_it_is = |operand: Operand, is_packed: bool| {
             is_packed || !self.computes(operand) && self.operand_types[operand as usize] == self.element_type
         };
-        let is_of_floats = self.depth == 1 && matches!(self.element_type, ElementType::F32 | ElementType::F64);
+        let has_tiles =
+            matches!(self.element_type, ElementType::F32 | ElementType::F64 | ElementType::S32 | ElementType::U32);
         self.form == Form::Tiled
-            && (is_of_floats || self.is_of_words())
+            && (self.depth == 1 && has_tiles || self.is_of_words())
             && self.vector_bits() >= 256
             && is_packed_or_as_it_is(Operand::A, self.packing_of_a().is_some())
             && is_packed_or_as_it_is(Operand::B, !self.reads_b_in_place())
@@ -81,9 +82,14 @@ impl MatMul {
 
     /// The name of the function.
     fn runtime_tiles(&self) -> String {
+        let element_type = match self.element_type {
+            // Their products have the same bits.
+            ElementType::U32 => ElementType::S32,
+            own => own,
+        };
         match self.is_of_words() {
-            true => format!("halo_product_words_{}x{}", self.element_type, self.lanes),
-            false => format!("halo_product_{}x{}", self.element_type, self.lanes),
+            true => format!("halo_product_words_{element_type}x{}", self.lanes),
+            false => format!("halo_product_{element_type}x{}", self.lanes),
         }
     }
 }

@@ -31,13 +31,14 @@ pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
 /// The functions of this processor.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    let wide: [Symbol<'static>; 12] = [
+    let wide: [Symbol<'static>; 13] = [
         ("halo_pack_columns_32x16", packing::halo_pack_columns_32x16 as *const ()),
         ("halo_pack_columns_64x8", packing::halo_pack_columns_64x8 as *const ()),
         ("halo_pack_columns_bf16x16", packing::halo_pack_columns_bf16x16 as *const ()),
         ("halo_pack_columns_f16x16", packing::halo_pack_columns_f16x16 as *const ()),
         ("halo_product_f32x16", products::halo_product_f32x16 as *const ()),
         ("halo_product_f64x8", products::halo_product_f64x8 as *const ()),
+        ("halo_product_s32x16", products::halo_product_s32x16 as *const ()),
         ("halo_product_words_s32x16", products::halo_product_words_s32x16 as *const ()),
         ("halo_transpose_32x16", transposes::halo_transpose_32x16 as *const ()),
         ("halo_transpose_pair_32x16", transposes::halo_transpose_pair_32x16 as *const ()),
@@ -45,7 +46,7 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
         ("halo_weigh_f32x16", weights::halo_weigh_f32x16 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 21] = [
+    let narrow: [Symbol<'static>; 22] = [
         ("halo_pack_rows", packing::halo_pack_rows as *const ()),
         ("halo_pack_rows_bf16", packing::halo_pack_rows_bf16 as *const ()),
         ("halo_pack_rows_f16", packing::halo_pack_rows_f16 as *const ()),
@@ -59,6 +60,7 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_pack_columns_f16x8", packing::halo_pack_columns_f16x8 as *const ()),
         ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
         ("halo_product_f64x4", products::halo_product_f64x4 as *const ()),
+        ("halo_product_s32x8", products::halo_product_s32x8 as *const ()),
         ("halo_product_words_s32x8", products::halo_product_words_s32x8 as *const ()),
         ("halo_transpose_32x8", transposes::halo_transpose_32x8 as *const ()),
         ("halo_transpose_pair_32x8", transposes::halo_transpose_pair_32x8 as *const ()),

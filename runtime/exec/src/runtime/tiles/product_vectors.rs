@@ -1,6 +1,6 @@
 //! The register tiles of products in vectors of AVX-512 (`wide`; `wide_words` of integers) and AVX2 (`narrow`).
 //!
-//! A vector of integers holds pairs of words of 16 bits, whose products are added to sums of 32 bits.
+//! A vector of integers holds pairs of words of 16 bits, whose products are added to sums of 32 bits; [`Whole`] has whole numbers of 32.
 
 use std::arch::{asm, x86_64::*};
 
@@ -27,7 +27,7 @@ pub(super) trait Vector: Copy {
 }
 
 macro_rules! vector {
-    ($vector:ty, $element:ty, $lanes:ty, $count:literal, $zero:ident, $broadcast:expr, $load:ident, $store:ident, $add:ident,
+    ($vector:ty, $element:ty, $lanes:ty, $count:literal, $zero:expr, $broadcast:expr, $load:expr, $store:expr, $add:expr,
      $multiply_add:expr, $first:expr, $load_part:expr, $store_part:expr) => {
         impl Vector for $vector {
             type Element = $element;
@@ -182,6 +182,42 @@ vector!(
     |count: usize| { _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) },
     |from, lanes| _mm256_maskload_epi32(from, lanes),
     |to, vector, lanes| _mm256_maskstore_epi32(to, lanes, vector)
+);
+
+/// A vector of integers of 32 bits each, products of which are as wide.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Whole<V>(V);
+
+vector!(
+    Whole<__m512i>,
+    i32,
+    __mmask16,
+    16,
+    || Whole(_mm512_setzero_si512()),
+    |element| Whole(_mm512_set1_epi32(element)),
+    |from| Whole(_mm512_loadu_si512(from)),
+    |to, own: Self| _mm512_storeu_si512(to, own.0),
+    |a: Self, b: Self| Whole(_mm512_add_epi32(a.0, b.0)),
+    |a: Self, b: Self, sum: Self| Whole(_mm512_add_epi32(sum.0, _mm512_mullo_epi32(a.0, b.0))),
+    |count: usize| _cvtu32_mask16((1 << count) - 1),
+    |from, lanes| Whole(_mm512_maskz_loadu_epi32(lanes, from)),
+    |to, own: Self, lanes| _mm512_mask_storeu_epi32(to, lanes, own.0)
+);
+vector!(
+    Whole<__m256i>,
+    i32,
+    __m256i,
+    8,
+    || Whole(_mm256_setzero_si256()),
+    |element| Whole(_mm256_set1_epi32(element)),
+    |from| Whole(_mm256_loadu_si256(from)),
+    |to, own: Self| _mm256_storeu_si256(to, own.0),
+    |a: Self, b: Self| Whole(_mm256_add_epi32(a.0, b.0)),
+    |a: Self, b: Self, sum: Self| Whole(_mm256_add_epi32(sum.0, _mm256_mullo_epi32(a.0, b.0))),
+    |count: usize| { _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) },
+    |from, lanes| Whole(_mm256_maskload_epi32(from, lanes)),
+    |to, own: Self, lanes| _mm256_maskstore_epi32(to, lanes, own.0)
 );
 
 /// Does something for each row of a tile; loops over this many are not always unrolled.

@@ -4,7 +4,7 @@
 //! of A times one panel of B. There is a function for each element type and vector width, `halo_product_f32x16` and so on. Those of words,
 //! `halo_product_words_s32x8`, multiply pairs of integers of 16 bits, which are an element of 32 bits, and add both products to a sum.
 
-use super::product_vectors::{narrow, wide, wide_words};
+use super::product_vectors::{Whole, narrow, wide, wide_words};
 use std::arch::x86_64::{__m256, __m256d, __m256i, __m512, __m512d, __m512i};
 
 /// How a block of rows lies in memory. Distances are in bytes.
@@ -77,9 +77,11 @@ macro_rules! tile_function {
 
 tile_function!(halo_product_f32x16, f32, wide::multiply::<__m512>);
 tile_function!(halo_product_f64x8, f64, wide::multiply::<__m512d>);
+tile_function!(halo_product_s32x16, i32, wide::multiply::<Whole<__m512i>>);
 tile_function!(halo_product_words_s32x16, i32, wide_words::multiply::<__m512i>);
 tile_function!(halo_product_f32x8, f32, narrow::multiply::<__m256>);
 tile_function!(halo_product_f64x4, f64, narrow::multiply::<__m256d>);
+tile_function!(halo_product_s32x8, i32, narrow::multiply::<Whole<__m256i>>);
 tile_function!(halo_product_words_s32x8, i32, narrow::multiply::<__m256i>);
 
 #[cfg(test)]
@@ -154,10 +156,12 @@ mod tests {
         if is_x86_feature_detected!("avx512f") {
             check::<f32>(halo_product_f32x16, 16, 14);
             check::<f64>(halo_product_f64x8, 8, 14);
+            check::<i32>(halo_product_s32x16, 16, 14);
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             check::<f32>(halo_product_f32x8, 8, 6);
             check::<f64>(halo_product_f64x4, 4, 6);
+            check::<i32>(halo_product_s32x8, 8, 6);
         }
     }
 }
