@@ -23,7 +23,7 @@ use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 use crate::small_dots::{factors, sums_of_products};
 use crate::split_products::{Side, side_in_order, with_sides};
-use crate::widen_contractions::widen_operands;
+use crate::widen_contractions::{fold_bytes, widen_operands};
 
 /// Batch and contracting dimensions of the two operands of a dot.
 fn numbers<'a>(attributes: &DotAttributes<'a>) -> [[&'a [i64]; 2]; 2] {
@@ -183,8 +183,12 @@ fn canonical(
         return Some(product);
     }
     let mut contraction = instruction.clone();
-    let folded = if is_dot { fold_transposes(builder, &mut contraction) } else { 0 };
+    let mut folded = if is_dot { fold_transposes(builder, &mut contraction) } else { 0 };
     statistics.add("fold-transpose", folded);
+    if fold_bytes(builder, &mut contraction) {
+        statistics.add("fold-bytes", 1);
+        folded += 1;
+    }
     if is_dot && let Some(value) = real_products(builder, &contraction) {
         statistics.add("real-products", 1);
         return Some(value);

@@ -6,7 +6,7 @@
 //! that multiply it as it is.
 
 use hlo::element_type::ElementType;
-use hlo::graph::Instruction;
+use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::ArrayShape;
 
@@ -41,6 +41,30 @@ pub(crate) fn widen_operands(
     }
     contraction.shape = ArrayShape { layout: None, ..result.with_element_type(accumulator) }.into();
     Some(result.element_type)
+}
+
+// dot(convert(x), convert(y)) => dot(x, y) where x and y are bytes, of which there are products and sums of 32 bits
+pub(crate) fn fold_bytes(builder: &GraphBuilder, contraction: &mut Instruction) -> bool {
+    let is_byte = |own: ElementType| matches!(own, ElementType::S8 | ElementType::U8);
+    let source = |&operand: &InstructionId| {
+        let convert = builder.get(operand);
+        let source = *convert.operands.first().filter(|_| convert.kind == OpKind::Convert)?;
+        (builder.array(operand).element_type == ElementType::S32 && is_byte(builder.array(source).element_type))
+            .then_some(source)
+    };
+    let sums = contraction.shape.as_array().map(|shape| shape.element_type);
+    let sources: Option<Vec<InstructionId>> = contraction.operands.iter().map(source).collect();
+    let has_rows = |sources: &Vec<InstructionId>| match sources[..] {
+        [lhs, rhs] if contraction.kind == OpKind::Dot => {
+            have_free_dimensions(contraction, &[lhs, rhs].map(|source| builder.array(source)))
+        }
+        _ => true,
+    };
+    let Some(sources) = sources.filter(|sources| sums == Some(ElementType::S32) && has_rows(sources)) else {
+        return false;
+    };
+    contraction.operands = sources;
+    true
 }
 
 fn is_small(element_type: ElementType) -> bool {

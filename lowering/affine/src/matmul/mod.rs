@@ -96,6 +96,15 @@ const MOST_STREAMED_COLUMNS: i64 = 4;
 const LEAST_STREAMED_BYTES: i64 = 256;
 /// Elements of a lane that are multiplied as integers of 16 bits.
 const WORDS: i64 = 2;
+
+/// Lanes of the runtime's vectors of bytes.
+const BYTE_LANES: u32 = 16;
+
+/// Steps of four bytes from which on a tile of the runtime is worth its call.
+const LEAST_STEPS_OF_BYTES: i64 = 32;
+
+/// Panels from which on bytes of A are packed, moved into the range of unsigned ones, rather than moved again for each of them.
+const LEAST_PANELS_MOVED: i64 = 4;
 /// Terms of a sum from which on it is long.
 const LONG_SUM: i64 = 256;
 /// Most elements of few rows that are copied because they do not lie as the columns of B do.
@@ -417,6 +426,15 @@ impl MatMul {
         self.element_type == ElementType::S32 && self.depth == WORDS
     }
 
+    /// Whether a step takes four bytes in each lane of a vector as long as the runtime's tiles have, and there are many.
+    fn is_of_bytes(&self) -> bool {
+        self.element_type == ElementType::S32
+            && self.depth > WORDS
+            && !self.in_matrices
+            && self.lanes == BYTE_LANES
+            && self.k.size >= LEAST_STEPS_OF_BYTES
+    }
+
     /// Whether a vector has as many lanes as a matrix has columns.
     fn has_lanes_of_matrices(&self) -> bool {
         i64::from(self.lanes) == matrices::SIDE
@@ -433,6 +451,16 @@ impl MatMul {
             && self.depth > WORDS
             && !self.in_matrices
             && self.operand_types[0] == ElementType::S8
+    }
+
+    /// Bytes of an element of an operand, in memory.
+    fn operand_bytes(&self, operand: Operand) -> i64 {
+        self.operand_types[operand as usize].byte_width() as i64
+    }
+
+    /// Where in a panel, in elements, the sums of moved elements of A have their first row: behind its steps.
+    fn surplus_row(&self) -> i64 {
+        self.block_k() * self.panel()
     }
 
     /// Whether A comes from memory that is slow enough to ask for it before it is read.
@@ -518,10 +546,13 @@ impl MatMul {
     fn distance_ahead(&self, tile: i64) -> Option<i64> {
         let are_rows = match self.packing_of_a() {
             Some(packed) => !packed.has_columns(),
-            None => self.k.a == 1 && !self.rows_compete(),
+            None => self.k.a == self.depth && !self.rows_compete(),
         };
-        let element_bytes = self.element_type.byte_width() as i64;
-        let tile_bytes = self.tile_rows() * self.block_k() * element_bytes;
+        let tile_bytes = self.tile_rows() * self.block_k() * self.element_type.byte_width() as i64;
+        let element_bytes = match self.packing_of_a() {
+            Some(_) => self.element_type.byte_width() as i64,
+            None => self.operand_bytes(Operand::A),
+        };
         let distance = if 2 * tile_bytes <= BYTES_OF_TILES { tile } else { LINE_BYTES / element_bytes };
         (are_rows && self.k.size >= LEAST_PACKED_STEPS).then_some(distance)
     }
@@ -533,7 +564,9 @@ impl MatMul {
         // Elements of another type are converted by vectors as they are packed, else one by one.
         let is_converted = self.operand_types[0] != self.element_type;
         let is_read_once = self.n.size <= self.panel() && !is_computed && !is_converted;
-        if self.depth > 1 && !is_of_words || !self.rows.is_empty() || is_read_once {
+        // Bytes that many panels use are moved once.
+        let is_moved = self.is_of_bytes() && self.is_moved() && self.n.size >= LEAST_PANELS_MOVED * self.panel();
+        if self.depth > 1 && !is_of_words && !is_moved || !self.rows.is_empty() || is_read_once {
             return None;
         }
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;

@@ -30,7 +30,7 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<()> {
         let product = self.product;
         if self.pack_in_runtime(panels, b_offset, columns, block)? {
-            return Ok(());
+            return if product.is_moved() { self.pack_surplus_in_runtime(panels, columns, block) } else { Ok(()) };
         }
         if product.n.b == 1 {
             self.pack_rows(panels, b_offset, columns, block)?;
@@ -204,7 +204,7 @@ impl<'c> Emitter<'_, 'c> {
             });
             sums.collect()
         })?;
-        let last = panel_offset + product.block_k() * product.panel();
+        let last = panel_offset + product.surplus_row();
         offsets.iter().zip(sums).try_for_each(|(&offset, sum)| self.store_vector(sum, panels, last + offset, width))
     }
 

@@ -38,6 +38,14 @@ impl MatMul {
             ElementType::S8 | ElementType::U8 => self.is_of_words(),
             _ => false,
         };
+        if is_in_memory && self.is_of_bytes() {
+            return Some(match (operand, has_rows) {
+                (Operand::A, _) => "halo_pack_rows_moved".to_string(),
+                (Operand::B, true) => format!("halo_pack_fours_{element_type}"),
+                // Four bytes of a column are one element.
+                (Operand::B, false) => format!("halo_pack_columns_32x{}", self.lanes),
+            });
+        }
         match (self.copies(operand), has_rows) {
             (true, true) => Some("halo_pack_rows".to_string()),
             (true, false) => Some(format!("halo_pack_columns_{}x{}", element_type.bit_width(), self.lanes)),
@@ -65,7 +73,8 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<bool> {
         let product = self.product;
         let has_rows = product.n.b == 1;
-        let function = product.packing_function(Operand::B, has_rows).filter(|_| has_rows || product.k.b == 1);
+        let function =
+            product.packing_function(Operand::B, has_rows).filter(|_| has_rows || product.k.b == product.depth);
         let Some(function) = function else { return Ok(false) };
         let (row, ahead) = match has_rows {
             true => (product.k.b, ROWS_AHEAD * product.k.b),
@@ -83,6 +92,30 @@ impl<'c> Emitter<'_, 'c> {
         let unit = if has_rows { product.element_type.byte_width() as i64 } else { 1 };
         self.call_packing((Operand::B, &function), &packing, first, panels, (&block.length, columns, unit))?;
         Ok(true)
+    }
+
+    /// Has packed behind the rows of panels what the sums of their columns begin with where all elements of A are 128 more.
+    pub(super) fn pack_surplus_in_runtime(
+        &self,
+        panels: Value<'c>,
+        columns: &Span<'c>,
+        block: &Block<'c>,
+    ) -> Result<()> {
+        let product = self.product;
+        let element_bytes = product.element_type.byte_width() as i64;
+        let rows = [product.panel(), product.panel(), product.panel() * product.panel_rows(), 0];
+        let words = [&[product.surplus_row(), 0], &rows[..]].concat();
+        let words: Vec<i64> = words.into_iter().map(|elements| elements * element_bytes).collect();
+        let columns: Vec<Expr<'c>> = columns.ends.iter().map(|&end| end - columns.begin).collect();
+        let zero = self.scope.constant(0);
+        let arguments = [
+            self.constant_words(&words)?,
+            address_in(self.builder, &self.scope, panels, zero)?,
+            self.smallest(&block.length)?,
+            self.smallest(&columns)?,
+        ];
+        call_runtime(self.builder, &format!("halo_pack_surplus_s32x{}", product.lanes), &arguments);
+        Ok(())
     }
 
     /// Has a block of A packed; says whether the runtime can do that.

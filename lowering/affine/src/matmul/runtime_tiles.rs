@@ -1,7 +1,7 @@
 //! Register tiles that the runtime has, compiled beforehand: a call multiplies a block of rows by a panel.
 //!
-//! They are for products of `f32`, `f64` and integers of 32 bits whose operands a tile finds in memory in these types, and for those of bytes whose operands
-//! are packed as words. Tiles of other types, and those of processors that the runtime has none for, are emitted (`tiled`).
+//! They are for products of `f32`, `f64` and integers of 32 bits whose operands a tile finds in memory in these types, and for those of
+//! bytes, whose operands are packed as words where there is no instruction for bytes. Tiles of other types, and those of processors that the runtime has none for, are emitted (`tiled`).
 
 use hlo::element_type::ElementType;
 use hlo::packed_parameter::{PackedAxis, PackedParameter, ROWS_BETWEEN_PANELS};
@@ -28,12 +28,13 @@ impl MatMul {
     /// Whether they are for such products, on a processor that has them.
     fn suits_runtime_tiles(&self) -> bool {
         let is_packed_or_as_it_is = |operand: Operand, is_packed: bool| {
-            is_packed || !self.computes(operand) && self.operand_types[operand as usize] == self.element_type
+            let is_in_memory = self.operand_types[operand as usize] == self.element_type || self.is_of_bytes();
+            is_packed || !self.computes(operand) && is_in_memory
         };
         let has_tiles =
             matches!(self.element_type, ElementType::F32 | ElementType::F64 | ElementType::S32 | ElementType::U32);
         self.form == Form::Tiled
-            && (self.depth == 1 && has_tiles || self.is_of_words())
+            && (self.depth == 1 && has_tiles || self.is_of_words() || self.is_of_bytes())
             && self.vector_bits() >= 256
             && is_packed_or_as_it_is(Operand::A, self.packing_of_a().is_some())
             && is_packed_or_as_it_is(Operand::B, !self.reads_b_in_place())
@@ -87,10 +88,13 @@ impl MatMul {
             ElementType::U32 => ElementType::S32,
             own => own,
         };
-        match self.is_of_words() {
-            true => format!("halo_product_words_{element_type}x{}", self.lanes),
-            false => format!("halo_product_{element_type}x{}", self.lanes),
-        }
+        let kind = match self.is_of_bytes() {
+            true if self.is_moved() && self.packing_of_a().is_none() => "signed_bytes_",
+            true => "bytes_",
+            false if self.is_of_words() => "words_",
+            false => "",
+        };
+        format!("halo_product_{kind}{element_type}x{}", self.lanes)
     }
 }
 
@@ -131,11 +135,13 @@ impl<'c> Emitter<'_, 'c> {
         };
         let c_first = offsets.c + rows.begin * product.m.c + column;
         let element_bytes = product.element_type.byte_width() as i64;
+        let a_bytes = if block.panels.a.is_some() { element_bytes } else { product.operand_bytes(Operand::A) };
+        let b_start = if product.is_moved() { product.surplus_row() } else { 0 };
         let runs = product.contracted_in_tiles().unwrap_or(Axis { size: 1, a: 0, b: 0, c: 0 });
         let distances = |b_step: i64, b_ahead: i64| {
-            let distances = [a_row, a_step, a_tile, a_ahead, runs.a, b_step, b_ahead, runs.b, product.m.c]
-                .map(|elements| elements * element_bytes);
-            self.constant_words(&[&distances[..], &[tile_rows, runs.size]].concat())
+            let of_a = [a_row, a_step, a_tile, a_ahead, runs.a].map(|elements| elements * a_bytes);
+            let others = [b_step, b_ahead, runs.b, product.m.c, b_start].map(|elements| elements * element_bytes);
+            self.constant_words(&[&of_a[..], &others, &[tile_rows, runs.size]].concat())
         };
         let mut words = distances(b_step, b_ahead)?;
         let address = |memref, first| address_in(builder, &self.scope, memref, first * element_bytes);
@@ -156,7 +162,7 @@ impl<'c> Emitter<'_, 'c> {
         let number = block.number.unwrap_or(zero);
         let arguments = [
             words,
-            address(a, a_first)?,
+            address_in(builder, &self.scope, a, a_first * a_bytes)?,
             b,
             address(self.c, c_first)?,
             self.smallest(&rows)?,

@@ -384,7 +384,7 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<Vec<Value<'c>>> {
         let product = self.product;
         let Some(panels) = block.panels.b.filter(|_| product.is_moved()) else { return Ok(sums) };
-        let last = panel_offset + product.block_k() * product.panel();
+        let last = panel_offset + product.surplus_row();
         let width = i64::from(product.lanes);
         let surplus = (0..vectors)
             .map(|part| self.load_vector(panels, last + part * width, width))

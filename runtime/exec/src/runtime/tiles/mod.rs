@@ -46,12 +46,14 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
         ("halo_weigh_f32x16", weights::halo_weigh_f32x16 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 22] = [
+    let narrow: [Symbol<'static>; 24] = [
         ("halo_pack_rows", packing::halo_pack_rows as *const ()),
         ("halo_pack_rows_bf16", packing::halo_pack_rows_bf16 as *const ()),
         ("halo_pack_rows_f16", packing::halo_pack_rows_f16 as *const ()),
         ("halo_pack_rows_s8", packing::halo_pack_rows_s8 as *const ()),
         ("halo_pack_rows_u8", packing::halo_pack_rows_u8 as *const ()),
+        ("halo_pack_rows_moved", packing::halo_pack_rows_moved as *const ()),
+        ("halo_pack_fours_s8", packing::halo_pack_fours_s8 as *const ()),
         ("halo_pack_pairs_s8", packing::halo_pack_pairs_s8 as *const ()),
         ("halo_pack_pairs_u8", packing::halo_pack_pairs_u8 as *const ()),
         ("halo_pack_columns_32x8", packing::halo_pack_columns_32x8 as *const ()),
@@ -70,11 +72,18 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_pair_64x4", transposes::halo_transpose_pair_64x4 as *const ()),
         ("halo_weigh_f32x8", weights::halo_weigh_f32x8 as *const ()),
     ];
+    let of_bytes: [Symbol<'static>; 3] = [
+        ("halo_pack_surplus_s32x16", product_vectors::halo_pack_surplus_s32x16 as *const ()),
+        ("halo_product_bytes_s32x16", products::halo_product_bytes_s32x16 as *const ()),
+        ("halo_product_signed_bytes_s32x16", products::halo_product_signed_bytes_s32x16 as *const ()),
+    ];
     let has_wide = is_x86_feature_detected!("avx512f");
     // Every processor with AVX2 has the conversions of f16 too.
     let has_narrow =
         is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
-    wide.into_iter().filter(move |_| has_wide).chain(narrow.into_iter().filter(move |_| has_narrow))
+    let has_bytes = is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bw");
+    let narrow = narrow.into_iter().filter(move |_| has_narrow);
+    wide.into_iter().filter(move |_| has_wide).chain(narrow).chain(of_bytes.into_iter().filter(move |_| has_bytes))
 }
 
 /// What transposes a square from one place to another, whose rows are some bytes apart.

@@ -36,6 +36,8 @@ pub struct Packing {
 trait Conversion {
     /// Bytes of an element, before and after.
     const BYTES: [usize; 2];
+    /// Rows that become one.
+    const ROWS: isize = 1;
 
     /// Converts as many elements as take so many bytes afterwards. Half a row further are those that are combined with them.
     ///
@@ -96,6 +98,7 @@ macro_rules! conversion {
 
         impl Conversion for $name {
             const BYTES: [usize; 2] = [size_of::<$from>(), size_of::<$to>()];
+            const ROWS: isize = $rows;
 
             #[inline(always)]
             unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize) {
@@ -184,6 +187,68 @@ conversion!(
     |place, other| _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64(place.cast()), _mm_loadl_epi64(other.cast())))
 );
 
+conversion!(
+    /// Signed bytes as unsigned ones, 128 more.
+    Moved,
+    u8,
+    u8,
+    rows: 1,
+    |place, _other| _mm256_xor_si256(_mm256_loadu_si256(place.cast()), _mm256_set1_epi8(i8::MIN))
+);
+
+/// Signed bytes of four rows side by side.
+struct Fours;
+
+impl Conversion for Fours {
+    const BYTES: [usize; 2] = [1, 4];
+    const ROWS: isize = 4;
+
+    #[inline(always)]
+    unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize) {
+        const COLUMNS: usize = size_of::<__m256i>();
+        let columns = bytes / 4;
+        let row = |number: isize| from.wrapping_byte_offset(number * (half_row / 2));
+        // SAFETY: as the caller promises.
+        unsafe {
+            let whole = columns / COLUMNS * COLUMNS;
+            for column in (0..whole).step_by(COLUMNS) {
+                fours([0, 1, 2, 3].map(|number| row(number).add(column)), to.add(4 * column));
+            }
+            if whole < columns {
+                let mut few = [[0; COLUMNS]; 4];
+                for (number, few) in (0..).zip(&mut few) {
+                    copy_few(row(number).add(whole), few.as_mut_ptr(), columns - whole);
+                }
+                let mut together = [0; 4 * COLUMNS];
+                fours(few.each_ref().map(|row| row.as_ptr()), together.as_mut_ptr());
+                to.add(4 * whole).copy_from_nonoverlapping(together.as_ptr(), 4 * (columns - whole));
+            }
+        }
+    }
+}
+
+/// Puts 32 bytes of each of four rows side by side.
+///
+/// # Safety
+/// The bytes can be read there, and written, and the processor has the instructions of the function that this is inlined into.
+#[inline(always)]
+unsafe fn fours(rows: [*const u8; 4], to: *mut u8) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let [a, b, c, d] = rows.map(|row| _mm256_loadu_si256(row.cast()));
+        let low = [_mm256_unpacklo_epi8(a, b), _mm256_unpacklo_epi8(c, d)];
+        let high = [_mm256_unpackhi_epi8(a, b), _mm256_unpackhi_epi8(c, d)];
+        // Each has four columns of the first half, and those of the second that are as far in it.
+        let [a, b] = [_mm256_unpacklo_epi16(low[0], low[1]), _mm256_unpackhi_epi16(low[0], low[1])];
+        let [c, d] = [_mm256_unpacklo_epi16(high[0], high[1]), _mm256_unpackhi_epi16(high[0], high[1])];
+        let to = to.cast::<__m256i>();
+        _mm256_storeu_si256(to, _mm256_permute2x128_si256::<0x20>(a, b));
+        _mm256_storeu_si256(to.add(1), _mm256_permute2x128_si256::<0x20>(c, d));
+        _mm256_storeu_si256(to.add(2), _mm256_permute2x128_si256::<0x31>(a, b));
+        _mm256_storeu_si256(to.add(3), _mm256_permute2x128_si256::<0x31>(c, d));
+    }
+}
+
 /// Packs `rows` rows, which take so many bytes in panels, side by side.
 ///
 /// # Safety
@@ -200,8 +265,10 @@ unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut 
                 let source = from.wrapping_byte_offset(row as isize * packing.row);
                 if packing.ahead != 0 {
                     let source_bytes = bytes / C::BYTES[1] * C::BYTES[0];
-                    let ahead = |byte: usize| source.wrapping_byte_offset(packing.ahead + byte as isize);
-                    (0..source_bytes).step_by(LINE_BYTES).for_each(|byte| prefetch(ahead(byte)));
+                    for number in 0..C::ROWS {
+                        let ahead = source.wrapping_byte_offset(packing.ahead + number * (packing.row / C::ROWS));
+                        (0..source_bytes).step_by(LINE_BYTES).for_each(|byte| prefetch(ahead.wrapping_add(byte)));
+                    }
                 }
                 // SAFETY: as the caller promises.
                 unsafe { pack_row::<C, $bytes>(packing, source, to.add(row * packing.next_row), panels) };
@@ -276,6 +343,8 @@ pack_rows_function!(halo_pack_rows_bf16, "avx2", OfBf16);
 pack_rows_function!(halo_pack_rows_f16, "avx2,f16c", OfF16);
 pack_rows_function!(halo_pack_rows_s8, "avx2", OfSigned);
 pack_rows_function!(halo_pack_rows_u8, "avx2", OfUnsigned);
+pack_rows_function!(halo_pack_rows_moved, "avx2", Moved);
+pack_rows_function!(halo_pack_fours_s8, "avx2", Fours);
 pack_rows_function!(halo_pack_pairs_s8, "avx2", PairsOfSigned);
 pack_rows_function!(halo_pack_pairs_u8, "avx2", PairsOfUnsigned);
 
@@ -537,6 +606,38 @@ mod tests {
         // SAFETY: as above.
         unsafe { halo_pack_rows_u8(&packing, [255u8, 2, 3].as_ptr(), packed.as_mut_ptr().cast(), 1, 6) };
         assert_eq!(packed, [255, 2, 3, 9]);
+        let mut packed = [9u8; 4];
+        // SAFETY: as above.
+        unsafe { halo_pack_rows_moved(&packing, [-1i8, 2, -128].as_ptr().cast(), packed.as_mut_ptr(), 1, 3) };
+        assert_eq!(packed, [127, 130, 0, 9]);
+    }
+
+    /// A step takes four rows: of some columns, in panels of so many.
+    #[test]
+    fn rows_are_taken_by_fours() {
+        for (columns, panel) in [(1, 1), (3, 32), (16, 16), (40, 32), (95, 32), (33, 20)] {
+            let rows: Vec<u8> = (0..8 * columns).map(|place| (place * 7 % 251) as u8).collect();
+            let panels = columns.div_ceil(panel);
+            let panel_row = 4 * panel;
+            let packing = Packing {
+                row: 4 * columns as isize,
+                ahead: 0,
+                panel_row,
+                next_row: panel_row,
+                next_panel: 2 * panel_row,
+                fills: 1,
+            };
+            let mut packed = vec![9; panels * 2 * panel_row];
+            // SAFETY: the arrays have these sizes.
+            unsafe { halo_pack_fours_s8(&packing, rows.as_ptr(), packed.as_mut_ptr(), 2, 4 * columns) };
+            for (place, &found) in packed.iter().enumerate() {
+                let (number, step, lane) = (place / (2 * panel_row), place / panel_row % 2, place % panel_row);
+                let column = number * panel + lane / 4;
+                let there = column < columns;
+                let expected = if there { rows[(4 * step + lane % 4) * columns + column] } else { 0 };
+                assert_eq!(found, expected, "{columns} columns in panels of {panel}, at {place}");
+            }
+        }
     }
 
     #[test]

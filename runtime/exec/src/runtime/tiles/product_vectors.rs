@@ -1,9 +1,11 @@
 //! The register tiles of products in vectors of AVX-512 (`wide`; `wide_words` of integers) and AVX2 (`narrow`).
 //!
-//! A vector of integers holds pairs of words of 16 bits, whose products are added to sums of 32 bits; [`Whole`] has whole numbers of 32.
+//! A vector of integers holds pairs of words of 16 bits, whose products are added to sums of 32 bits; [`Whole`] has whole numbers of 32,
+//! [`Bytes`] four bytes in each lane, unsigned ones of A and signed ones of B, and [`SignedBytes`] signed ones of both.
 
 use std::arch::{asm, x86_64::*};
 
+use super::packing::Packing;
 use super::products::Block;
 
 /// A vector. Its functions become instructions only where they are inlined into one that has the processor's features.
@@ -189,6 +191,16 @@ vector!(
 #[repr(transparent)]
 pub(super) struct Whole<V>(V);
 
+/// A vector of four bytes for each sum of 32 bits.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Bytes<V>(V);
+
+/// The same, where those of A are signed: they are multiplied as unsigned ones, 128 more.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct SignedBytes<V>(V);
+
 vector!(
     Whole<__m512i>,
     i32,
@@ -219,6 +231,73 @@ vector!(
     |from, lanes| Whole(_mm256_maskload_epi32(from, lanes)),
     |to, own: Self, lanes| _mm256_maskstore_epi32(to, lanes, own.0)
 );
+
+macro_rules! vector_of_bytes {
+    ($vector:ident, $broadcast:expr) => {
+        vector!(
+            $vector<__m512i>,
+            i32,
+            __mmask16,
+            16,
+            || $vector(_mm512_setzero_si512()),
+            $broadcast,
+            |from| $vector(_mm512_loadu_si512(from)),
+            |to, own: Self| _mm512_storeu_si512(to, own.0),
+            |a: Self, b: Self| $vector(_mm512_add_epi32(a.0, b.0)),
+            |a: Self, b: Self, sum: Self| $vector(_mm512_dpbusd_epi32(sum.0, a.0, b.0)),
+            |count: usize| _cvtu32_mask16((1 << count) - 1),
+            |from, lanes| $vector(_mm512_maskz_loadu_epi32(lanes, from)),
+            |to, own: Self, lanes| _mm512_mask_storeu_epi32(to, lanes, own.0)
+        );
+    };
+}
+
+vector_of_bytes!(Bytes, |element| Bytes(_mm512_set1_epi32(element)));
+vector_of_bytes!(SignedBytes, |element| SignedBytes(_mm512_xor_si512(
+    broadcast_first(element),
+    _mm512_set1_epi8(i8::MIN)
+)));
+
+/// An element in all lanes, of which the compiler does not see that they are the same: it would move the one and then broadcast a
+/// register, by the unit that multiplies.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn broadcast_first(element: i32) -> __m512i {
+    let mut lanes = _mm512_set1_epi32(element);
+    // SAFETY: there is no instruction.
+    unsafe { asm!("/* {0} */", inout(zmm_reg) lanes, options(pure, nomem, nostack, preserves_flags)) };
+    lanes
+}
+
+/// Has the sums of panels of products of signed bytes begin with what they have too much if all bytes of A are 128 more, less than zero:
+/// `steps` rows of a panel come before what is written, panels are some bytes apart.
+///
+/// # Safety
+/// The processor has the instructions. The panels can be read, and a row behind them be written, and nobody else writes them.
+#[target_feature(enable = "avx512vnni,avx512bw")]
+pub unsafe extern "C" fn halo_pack_surplus_s32x16(
+    packing: *const Packing,
+    panels: *mut u8,
+    steps: usize,
+    columns: usize,
+) {
+    // SAFETY: compiled code has the packing as a constant; the rest is as the caller promises.
+    unsafe {
+        let Packing { panel_row, next_row, next_panel, .. } = *packing;
+        for number in 0..columns.div_ceil(panel_row / size_of::<i32>()) {
+            let panel = panels.add(number * next_panel);
+            for part in (0..panel_row).step_by(LINE_BYTES) {
+                let row = |row: usize| panel.add(row * next_row + part).cast::<__m512i>();
+                let mut sums = _mm512_setzero_si512();
+                for step in 0..steps {
+                    sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(i8::MIN), _mm512_loadu_si512(row(step).cast()));
+                }
+                let surplus = _mm512_sub_epi32(_mm512_setzero_si512(), sums);
+                _mm512_storeu_si512(panel.offset((*packing).row + part as isize).cast(), surplus);
+            }
+        }
+    }
+}
 
 /// Does something for each row of a tile; loops over this many are not always unrolled.
 macro_rules! for_each_row {
@@ -302,7 +381,12 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
         let distances = *block.distances;
         let lanes = V::first(block.columns - (VECTORS - 1) * V::LANES);
         let is_part = |vector: usize| PART && vector + 1 == VECTORS;
-        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        let start = block.b.wrapping_byte_offset(distances.b_start);
+        let start = std::array::from_fn(|vector| match distances.b_start {
+            0 => V::zero(),
+            _ => V::load(start.add(vector * V::LANES)),
+        });
+        let mut sums: [[V; VECTORS]; ROWS] = [start; ROWS];
         for_each_row!(row < ROWS, {
             let c = c.wrapping_byte_offset(row as isize * distances.c_row);
             (0..VECTORS).for_each(|vector| prefetch(c.wrapping_add(vector * V::LANES)));
@@ -431,5 +515,6 @@ macro_rules! in_vectors {
 }
 
 in_vectors!(wide, "avx512f", [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+in_vectors!(wide_bytes, "avx512vnni,avx512bw", [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
 in_vectors!(wide_words, "avx512bw", [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
 in_vectors!(narrow, "avx2,fma", [1 2 3 4 5 6]);

@@ -2,9 +2,10 @@
 //!
 //! Compiled code packs its operands and goes through blocks and panels; what it calls is the innermost part, a block of rows
 //! of A times one panel of B. There is a function for each element type and vector width, `halo_product_f32x16` and so on. Those of words,
-//! `halo_product_words_s32x8`, multiply pairs of integers of 16 bits, which are an element of 32 bits, and add both products to a sum.
+//! `halo_product_words_s32x8`, multiply pairs of integers of 16 bits, which are an element of 32 bits, and add both products to a sum;
+//! those of bytes do so with four.
 
-use super::product_vectors::{Whole, narrow, wide, wide_words};
+use super::product_vectors::{Bytes, SignedBytes, Whole, narrow, wide, wide_bytes, wide_words};
 use std::arch::x86_64::{__m256, __m256d, __m256i, __m512, __m512d, __m512i};
 
 /// How a block of rows lies in memory. Distances are in bytes.
@@ -29,6 +30,8 @@ pub struct Distances {
     pub b_run: isize,
     /// In C from one row to the next; columns are neighbours.
     pub c_row: isize,
+    /// In B from a panel to a row of what sums begin with; 0 if that is nothing.
+    pub b_start: isize,
     /// Rows of a tile; the last one may have fewer.
     pub tile_rows: usize,
     /// Runs of steps that each sum goes through.
@@ -81,6 +84,8 @@ tile_function!(halo_product_s32x16, i32, wide::multiply::<Whole<__m512i>>);
 tile_function!(halo_product_words_s32x16, i32, wide_words::multiply::<__m512i>);
 tile_function!(halo_product_f32x8, f32, narrow::multiply::<__m256>);
 tile_function!(halo_product_f64x4, f64, narrow::multiply::<__m256d>);
+tile_function!(halo_product_bytes_s32x16, i32, wide_bytes::multiply::<Bytes<__m512i>>);
+tile_function!(halo_product_signed_bytes_s32x16, i32, wide_bytes::multiply::<SignedBytes<__m512i>>);
 tile_function!(halo_product_s32x8, i32, narrow::multiply::<Whole<__m256i>>);
 tile_function!(halo_product_words_s32x8, i32, narrow::multiply::<__m256i>);
 
@@ -115,6 +120,7 @@ mod tests {
                         b_ahead: b_step,
                         b_run,
                         c_row,
+                        b_start: 0,
                         tile_rows,
                         runs,
                     };
