@@ -70,14 +70,16 @@ pub(crate) fn run(
     let rewriter = Rewriter::new(root);
     let is_contraction = |kind| matches!(kind, OpKind::Dot | OpKind::Convolution);
     for block in blocks_with(&rewriter, |_, kind| is_contraction(kind)) {
-        // Transposes are read for their permutations, and scalars for whether they are 1.
+        // Transposes are read for their permutations, pads for what they pad, and scalars for whether they are 1 or 0.
         let body = Body::read(&rewriter, block, |operation, kind| {
-            is_contraction(kind) || kind == OpKind::Transpose || (kind == OpKind::Constant && is_scalar(operation))
+            is_contraction(kind)
+                || matches!(kind, OpKind::Transpose | OpKind::Pad)
+                || (kind == OpKind::Constant && is_scalar(operation))
         })?;
         let swaps = transposed_dots(body.computation());
         body.rewrite(|builder, id, instruction| match instruction.kind {
             OpKind::Transpose => swaps[id.index()].then(|| swapped(builder, instruction, statistics))?,
-            OpKind::Constant => None,
+            OpKind::Constant | OpKind::Pad => None,
             _ => canonical(builder, instruction, (options, &mut *statistics)),
         })?;
     }

@@ -10,7 +10,7 @@ use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::ArrayShape;
 
-use crate::graph_builder::GraphBuilder;
+use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 
 /// Gives a dot or convolution the type of its sums, which its result is to be converted from: returns the type that the
 /// result had. `None` where nothing needs to change. Operands of convolutions stay small where `small_convolutions` says so.
@@ -44,27 +44,49 @@ pub(crate) fn widen_operands(
 }
 
 // dot(convert(x), convert(y)) => dot(x, y) where x and y are bytes, of which there are products and sums of 32 bits
-pub(crate) fn fold_bytes(builder: &GraphBuilder, contraction: &mut Instruction) -> bool {
-    let is_byte = |own: ElementType| matches!(own, ElementType::S8 | ElementType::U8);
-    let source = |&operand: &InstructionId| {
-        let convert = builder.get(operand);
-        let source = *convert.operands.first().filter(|_| convert.kind == OpKind::Convert)?;
-        (builder.array(operand).element_type == ElementType::S32 && is_byte(builder.array(source).element_type))
-            .then_some(source)
-    };
+pub(crate) fn fold_bytes(builder: &mut GraphBuilder, contraction: &mut Instruction) -> bool {
+    let &[lhs, rhs] = &contraction.operands[..] else { return false };
     let sums = contraction.shape.as_array().map(|shape| shape.element_type);
-    let sources: Option<Vec<InstructionId>> = contraction.operands.iter().map(source).collect();
-    let has_rows = |sources: &Vec<InstructionId>| match sources[..] {
-        [lhs, rhs] if contraction.kind == OpKind::Dot => {
-            have_free_dimensions(contraction, &[lhs, rhs].map(|source| builder.array(source)))
-        }
-        _ => true,
-    };
-    let Some(sources) = sources.filter(|sources| sums == Some(ElementType::S32) && has_rows(sources)) else {
+    let has_rows = contraction.kind != OpKind::Dot
+        || have_free_dimensions(contraction, &[lhs, rhs].map(|operand| builder.array(operand)));
+    if sums != Some(ElementType::S32) || !has_rows || ![lhs, rhs].iter().all(|&operand| is_of_bytes(builder, operand)) {
         return false;
-    };
-    contraction.operands = sources;
+    }
+    contraction.operands = [lhs, rhs].map(|operand| bytes_of(builder, operand)).to_vec();
     true
+}
+
+/// Whether the elements of an array of 32 bits each are those of bytes that are moved, and zeros.
+fn is_of_bytes(builder: &GraphBuilder, id: InstructionId) -> bool {
+    let own = builder.get(id);
+    let Some(&operand) = own.operands.first() else { return false };
+    let is_byte = |id: InstructionId| matches!(builder.array(id).element_type, ElementType::S8 | ElementType::U8);
+    match own.kind {
+        OpKind::Convert => builder.array(id).element_type == ElementType::S32 && is_byte(operand),
+        OpKind::Pad => is_zero(builder, own.operands[1]) && is_of_bytes(builder, operand),
+        OpKind::Transpose | OpKind::Reshape => is_of_bytes(builder, operand),
+        _ => false,
+    }
+}
+
+/// The bytes of what [`is_of_bytes`].
+fn bytes_of(builder: &mut GraphBuilder, id: InstructionId) -> InstructionId {
+    let mut own = builder.get(id).clone();
+    if own.kind == OpKind::Convert {
+        return own.operands[0];
+    }
+    own.operands[0] = bytes_of(builder, own.operands[0]);
+    let element_type = builder.array(own.operands[0]).element_type;
+    own.shape = ArrayShape { layout: None, ..builder.array(id).with_element_type(element_type) }.into();
+    if let Some(padding) = own.operands.get_mut(1) {
+        *padding = builder.scalar(element_type, ConstantNumber::Integer(0));
+    }
+    builder.push(own)
+}
+
+fn is_zero(builder: &GraphBuilder, id: InstructionId) -> bool {
+    let zero = scalar_literal(builder.array(id).element_type, ConstantNumber::Integer(0));
+    builder.get(id).literal() == Some(&zero)
 }
 
 fn is_small(element_type: ElementType) -> bool {
