@@ -41,6 +41,7 @@ use crate::moved_bits::MovedBits;
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
+use crate::short_rows::reduces_rows_together;
 use crate::to_affine::devices_together;
 use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
@@ -67,6 +68,9 @@ const FEWEST_LANES: u32 = 4;
 
 /// Elements of rows that are computed together, at most.
 const ELEMENTS_OF_BLOCK: i64 = 2048;
+
+/// Rows that a vector goes through, at most.
+const MOST_ROWS_OF_VECTOR: i64 = 16;
 
 /// Rows that are computed together, at most.
 const ROWS_OF_BLOCK: i64 = 64;
@@ -411,12 +415,14 @@ fn functions_of_rows(context: &Context, body: &Computation, mapping: &WorkMappin
     Some(RowWork { dimensions: mapping.dimensions.len(), rank, block: ROWS_OF_BLOCK, steps })
 }
 
-/// Rows that are computed together: as many as the first cache holds.
+/// Rows that are computed together: as many as the first cache holds, and as fill vectors, which may go from row to row.
 fn rows_of_block(computation: &Computation, rows: &[i64]) -> i64 {
     let rows = rows.iter().product::<i64>().max(1);
     let arrays = computation.instructions.iter().filter_map(|instruction| instruction.shape.as_array());
     let longest = arrays.fold(1, |longest, array| longest.max(array.element_count() / rows));
-    (ELEMENTS_OF_BLOCK / longest).clamp(1, ROWS_OF_BLOCK)
+    let most = (ELEMENTS_OF_BLOCK / longest).clamp(1, ROWS_OF_BLOCK);
+    let whole = 1 << most.min(MOST_ROWS_OF_VECTOR).ilog2();
+    most - most % whole
 }
 
 /// The instructions whose elements a computation writes.
@@ -620,7 +626,7 @@ fn vector_loop(
         let along = found.accesses_along(scope, variable);
         // A reduction of long rows reads consecutive elements itself; other reductions read them along the result.
         let is_taken = if has_reduction {
-            along.is_near() || chooses_in_short_rows
+            along.is_near() || chooses_in_short_rows || reduces_rows_together(computation, lanes)
         } else {
             let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
             has_functions || !looks_up_by_lane || along.consecutive > 0

@@ -93,7 +93,7 @@ impl<'m, 'c> Rows<'m, 'c> {
             results.extend(outputs.get(first).map(|output| (root, output.clone())));
             first += computation.get(root).shape.leaves().len();
         }
-        let by_lanes = if work.block >= i64::from(mapping.inner_lanes) && mapping.inner_lanes > 1 {
+        let by_lanes = if mapping.inner_lanes > 1 && work.block % i64::from(mapping.inner_lanes) == 0 {
             functions_of_steps(computation, work)
         } else {
             HashSet::new()

@@ -1,19 +1,25 @@
-//! Reductions of rows that are shorter than a vector, several of which a vector has the results of: the rows are read as they
-//! are in memory, and their terms combined in pairs of neighbours, until there is one number for each row.
+//! Reductions of short rows, several of which a vector has the results of: the rows are read as they are in memory, and their terms
+//! combined in pairs of neighbours, until there is one number for each row. Rows that divide a vector fill it; of others, those of a
+//! few vectors, each has vectors of its own, with neighbouring rows left out of them.
 //!
 //! To load the first terms of all rows, then the second ones, takes a shuffle for each vector of them, of which LLVM tries
 //! to make fewer for long. Of 32,000 rows of 8 elements sums took 43 µs so, and 9 in pairs.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
-use hlo::graph::{Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::{OpClass, definition};
+use hlo::shape::ArrayShape;
 use indexing::Expr;
 use mlir_ext::builder::Value;
 
+use crate::comparisons::combiner_of;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::mapping::{combines, has_functions};
 use crate::operand_maps::operand_shape;
 use crate::reduction::{CombineLoop, input_map};
 use crate::scalar::RegisterValue;
@@ -23,8 +29,78 @@ use crate::walk::{Visitor, linear_address, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
-/// Terms of a row at most.
+/// Terms of a row that divides a vector, at most.
 const MOST_TERMS: i64 = 16;
+
+/// Terms of other rows, at least: shorter ones are loaded, a term of all of them at a time, by fewer shuffles.
+const LEAST_TERMS: i64 = 9;
+
+/// Vectors of a row, at most, whose lanes are added, and of others, which lanes of a row are combined in more operations.
+const MOST_VECTORS_ADDED: i64 = 2;
+const MOST_VECTORS: i64 = 3;
+
+/// Rows that are combined together, at most.
+const MOST_ROWS: u32 = 16;
+
+/// Bits of integers, at least.
+const WHOLE_BITS: u32 = 32;
+
+/// Elements of all rows from which on they are worth the code.
+const LEAST_ELEMENTS: i64 = 1 << 12;
+
+/// Lanes of a vector, at least.
+const FEWEST_LANES: u32 = 4;
+
+/// Instructions that are emitted for each vector of each row, at most.
+const MOST_INSTRUCTIONS: usize = 8;
+
+/// Whether rows of an array, of a computation that reduces them, have vectors of their own, which are combined for as many rows as
+/// vectors have lanes.
+fn have_own_vectors(computation: &Computation, rows: &ArrayShape, combiner: &Combiner, lanes: u32) -> bool {
+    let most = if combiner.sums_floats() { MOST_VECTORS_ADDED } else { MOST_VECTORS };
+    let terms = rows.dimensions.last().copied().unwrap_or(1);
+    (LEAST_TERMS..=most * i64::from(lanes)).contains(&terms)
+        && (FEWEST_LANES..=MOST_ROWS).contains(&lanes)
+        && rows.element_count() >= LEAST_ELEMENTS
+        // As many of small integers are combined by one operation for several rows.
+        && (rows.element_type.is_float() || rows.element_type.bit_width() >= WHOLE_BITS)
+        && computation.instructions.len() <= MOST_INSTRUCTIONS
+        && !has_functions(computation)
+}
+
+/// Whether vectors of results of a computation are reduced from rows which each have vectors of their own.
+pub(crate) fn reduces_rows_together(computation: &Computation, lanes: u32) -> bool {
+    let is_of_rows = |reduce: &Instruction| {
+        let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
+        let read = operand_shape(computation, reduce, 0).ok()?;
+        let &[dimension] = &dimensions[..] else { return None };
+        let is_last = dimension as usize + 1 == read.rank() && reduce.operands.len() == 2;
+        let combiner = combiner_of(computation, reduce).filter(|_| is_last)?;
+        Some(have_own_vectors(computation, read, &combiner, lanes) && is_read_in_order(computation, reduce.operands[0]))
+    };
+    let mut reductions = computation.instructions.iter().filter(|own| combines(own)).peekable();
+    reductions.peek().is_some() && reductions.all(|own| own.kind == OpKind::Reduce && is_of_rows(own) == Some(true))
+}
+
+/// A vector of a row: where it begins in the row, and which of its lanes are terms that no other vector has.
+struct VectorOfRow {
+    start: i64,
+    lanes: Range<i64>,
+}
+
+/// The vectors of a row of so many terms. Those of a row that is shorter than a vector begin, or end, in neighbouring rows.
+fn vectors_of_row(terms: i64, width: i64, ends_with_row: bool) -> Vec<VectorOfRow> {
+    if terms < width {
+        return vec![match ends_with_row {
+            true => VectorOfRow { start: terms - width, lanes: width - terms..width },
+            false => VectorOfRow { start: 0, lanes: 0..terms },
+        }];
+    }
+    let whole = (0..terms / width).map(|number| VectorOfRow { start: number * width, lanes: 0..width });
+    let rest = terms % width;
+    let last = (rest > 0).then(|| VectorOfRow { start: terms - width, lanes: width - rest..width });
+    whole.chain(last).collect()
+}
 
 impl<'a, 'c> Elemental<'a, 'c> {
     /// Combines the terms of a row for each lane of a result; `None` where they are not one row after the other in memory.
@@ -37,22 +113,27 @@ impl<'a, 'c> Elemental<'a, 'c> {
     ) -> Result<Option<RegisterValue<'c>>> {
         let ([row], Some((lane, lanes))) = (loops, self.scope.lane_variable()) else { return Ok(None) };
         let (terms, width) = (row.extent, i64::from(lanes));
-        let is_short = (2..=MOST_TERMS.min(width)).contains(&terms) && width % terms == 0;
+        let divides = (2..=MOST_TERMS.min(width)).contains(&terms) && width % terms == 0;
+        let divides = divides && (terms as u64).is_power_of_two();
+        let rows = operand_shape(self.computation, instruction, 0)?;
+        // All of a row is combined, which is the last dimension.
+        let is_last = rows.dimensions.last() == Some(&terms);
+        let has_own = is_last && have_own_vectors(self.computation, rows, combiner, lanes);
         let has_names = |&expr: &Expr<'c>| self.scope.depends_through_name(expr, lane);
-        if !is_short || !(terms as u64).is_power_of_two() || self.team.is_some() || index.iter().any(has_names) {
+        if !(divides || has_own) || self.team.is_some() || index.iter().any(has_names) {
             return Ok(None);
         }
         let operand = instruction.operands[0];
-        if !self.is_read_in_order(operand) {
+        if !is_read_in_order(self.computation, operand) {
             return Ok(None);
         }
         let map = input_map(self.scope.context(), self.computation, instruction)?.map;
-        let dimensions = &operand_shape(self.computation, instruction, 0)?.dimensions;
-        let mut vectors = Vec::with_capacity(terms as usize);
-        for number in 0..terms {
-            let vector = self.nested(|emitter| -> Result<Option<RegisterValue<'c>>> {
-                let own = emitter.scope.add_lanes(lanes);
-                let of_row = own.floordiv(terms) + number * (width / terms);
+        let dimensions = &rows.dimensions;
+        // Elements from one on, of a row of so many from the first one on, where these are neighbours.
+        let load = |emitter: &mut Self, row_number: i64, start: i64| {
+            let vector = emitter.nested(|emitter| -> Result<Option<RegisterValue<'c>>> {
+                let own = emitter.scope.add_lanes(lanes) + start;
+                let of_row = own.floordiv(terms) + row_number;
                 let place = |expr: &Expr<'c>| expr.substitute(&|variable| (variable == lane).then_some(of_row));
                 let index: Vec<Expr<'c>> = index.iter().map(place).collect();
                 let ranges = row.ranges(own.modulo(terms));
@@ -65,9 +146,28 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 let element = emitter.evaluate(operand, &read)?;
                 Ok(Some(combiner.widen(emitter.builder, &emitter.in_lanes(&element))))
             });
-            self.scope.resume_lanes((lane, lanes));
-            let Some(vector) = vector? else { return Ok(None) };
-            vectors.push(vector);
+            emitter.scope.resume_lanes((lane, lanes));
+            vector
+        };
+        let mut vectors = Vec::with_capacity(lanes as usize);
+        if divides {
+            for number in 0..terms {
+                let Some(vector) = load(self, number * (width / terms), 0)? else { return Ok(None) };
+                vectors.push(vector);
+            }
+        } else {
+            for number in 0..width {
+                let mut of_row: Option<RegisterValue<'c>> = None;
+                for VectorOfRow { start, lanes: own } in vectors_of_row(terms, width, 2 * number >= width) {
+                    let Some(mut vector) = load(self, number, start)? else { return Ok(None) };
+                    let repeats = terms >= width && combiner.is_idempotent();
+                    if own != (0..width) && !repeats {
+                        vector = self.with_lanes(&vector, &own, &combiner.identity(self.builder, Some(lanes)));
+                    }
+                    of_row = Some(of_row.map_or(vector, |row| combiner.combine(self.builder, &row, &vector)));
+                }
+                vectors.extend(of_row);
+            }
         }
         let every_second = |first: u32| -> Vec<u32> { (0..lanes).map(|lane| 2 * lane + first).collect() };
         let masks = [every_second(0), every_second(1)];
@@ -85,42 +185,63 @@ impl<'a, 'c> Elemental<'a, 'c> {
         Ok(vectors.pop())
     }
 
-    /// Whether elements of a value that are next to each other are made of elements next to each other, or of places alone.
-    fn is_read_in_order(&self, value: InstructionId) -> bool {
-        let is_scalar = |&operand: &InstructionId| {
-            self.computation.get(operand).shape.as_array().is_some_and(|shape| shape.rank() == 0)
+    /// A vector with the lanes of another one in place of those outside of a part, which is at an end.
+    fn with_lanes(
+        &self,
+        vector: &RegisterValue<'c>,
+        own: &Range<i64>,
+        others: &RegisterValue<'c>,
+    ) -> RegisterValue<'c> {
+        let lanes = vector.lanes.unwrap_or(1);
+        let (count, [first, last]) = match own.start {
+            0 => (own.end, [vector, others]),
+            start => (start, [others, vector]),
         };
-        self.is_made_of(value, |id, own| match own.kind {
-            OpKind::Parameter | OpKind::Constant | OpKind::Iota => Some(Source::Itself),
-            OpKind::Broadcast if own.operands.iter().all(is_scalar) => Some(Source::Operands),
-            OpKind::Broadcast => self.is_made_of_places(id).then_some(Source::Itself),
-            kind => is_element_by_element(kind).then_some(Source::Operands),
-        })
+        let mask = self.builder.constant_mask(lanes, count);
+        let parts = first.values().into_iter().zip(last.values());
+        let parts: Vec<Value<'c>> = parts.map(|(first, last)| self.builder.select(mask, first, last)).collect();
+        vector.with_values(&parts)
     }
+}
 
-    /// Whether nothing is read for the elements of a value.
-    fn is_made_of_places(&self, value: InstructionId) -> bool {
-        self.is_made_of(value, |_, own| match own.kind {
-            OpKind::Iota => Some(Source::Itself),
-            OpKind::Constant => own.shape.as_array().filter(|shape| shape.rank() == 0).map(|_| Source::Itself),
-            OpKind::Broadcast | OpKind::Reverse => Some(Source::Operands),
-            kind => is_element_by_element(kind).then_some(Source::Operands),
-        })
-    }
+/// Whether elements of a value that are next to each other are made of elements next to each other, or of places alone.
+fn is_read_in_order(computation: &Computation, value: InstructionId) -> bool {
+    let is_scalar =
+        |&operand: &InstructionId| computation.get(operand).shape.as_array().is_some_and(|shape| shape.rank() == 0);
+    is_made_of(computation, value, |id, own| match own.kind {
+        OpKind::Parameter | OpKind::Constant | OpKind::Iota => Some(Source::Itself),
+        OpKind::Broadcast if own.operands.iter().all(is_scalar) => Some(Source::Operands),
+        OpKind::Broadcast => is_made_of_places(computation, id).then_some(Source::Itself),
+        kind => is_element_by_element(kind).then_some(Source::Operands),
+    })
+}
 
-    /// Whether all that a value is computed from has a source that will do.
-    fn is_made_of(&self, value: InstructionId, source: impl Fn(InstructionId, &Instruction) -> Option<Source>) -> bool {
-        let (mut open, mut seen) = (vec![value], HashSet::from([value]));
-        while let Some(id) = open.pop() {
-            let own = self.computation.get(id);
-            match source(id, own) {
-                None => return false,
-                Some(Source::Itself) => {}
-                Some(Source::Operands) => open.extend(own.operands.iter().copied().filter(|&next| seen.insert(next))),
-            }
+/// Whether nothing is read for the elements of a value.
+fn is_made_of_places(computation: &Computation, value: InstructionId) -> bool {
+    is_made_of(computation, value, |_, own| match own.kind {
+        OpKind::Iota => Some(Source::Itself),
+        OpKind::Constant => own.shape.as_array().filter(|shape| shape.rank() == 0).map(|_| Source::Itself),
+        OpKind::Broadcast | OpKind::Reverse => Some(Source::Operands),
+        kind => is_element_by_element(kind).then_some(Source::Operands),
+    })
+}
+
+/// Whether all that a value is computed from has a source that will do.
+fn is_made_of(
+    computation: &Computation,
+    value: InstructionId,
+    source: impl Fn(InstructionId, &Instruction) -> Option<Source>,
+) -> bool {
+    let (mut open, mut seen) = (vec![value], HashSet::from([value]));
+    while let Some(id) = open.pop() {
+        let own = computation.get(id);
+        match source(id, own) {
+            None => return false,
+            Some(Source::Itself) => {}
+            Some(Source::Operands) => open.extend(own.operands.iter().copied().filter(|&next| seen.insert(next))),
         }
-        true
     }
+    true
 }
 
 /// What the elements of a value are made of.
