@@ -58,7 +58,7 @@ const MOST_INSTRUCTIONS: usize = 8;
 /// vectors have lanes.
 fn have_own_vectors(computation: &Computation, rows: &ArrayShape, combiner: &Combiner, lanes: u32) -> bool {
     let most = if combiner.sums_floats() { MOST_VECTORS_ADDED } else { MOST_VECTORS };
-    let terms = rows.dimensions.last().copied().unwrap_or(1);
+    let Some(&terms) = rows.dimensions.last() else { return false };
     (LEAST_TERMS..=most * i64::from(lanes)).contains(&terms)
         && (FEWEST_LANES..=MOST_ROWS).contains(&lanes)
         && rows.element_count() >= LEAST_ELEMENTS
@@ -192,7 +192,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         own: &Range<i64>,
         others: &RegisterValue<'c>,
     ) -> RegisterValue<'c> {
-        let lanes = vector.lanes.unwrap_or(1);
+        let Some(lanes) = vector.lanes else { return *vector };
         let (count, [first, last]) = match own.start {
             0 => (own.end, [vector, others]),
             start => (start, [others, vector]),

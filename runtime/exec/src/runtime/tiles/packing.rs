@@ -615,7 +615,7 @@ mod tests {
     /// A step takes four rows: of some columns, in panels of so many.
     #[test]
     fn rows_are_taken_by_fours() {
-        for (columns, panel) in [(1, 1), (3, 32), (16, 16), (40, 32), (95, 32), (33, 20)] {
+        for (columns, panel) in [(1_usize, 1), (3, 32), (16, 16), (40, 32), (95, 32), (33, 20)] {
             let rows: Vec<u8> = (0..8 * columns).map(|place| (place * 7 % 251) as u8).collect();
             let panels = columns.div_ceil(panel);
             let panel_row = 4 * panel;

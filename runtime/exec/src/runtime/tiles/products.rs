@@ -91,6 +91,8 @@ tile_function!(halo_product_words_s32x8, i32, narrow::multiply::<__m256i>);
 
 #[cfg(test)]
 mod tests {
+    use super::super::packing::{Packing, halo_pack_fours_s8};
+    use super::super::product_vectors::halo_pack_surplus_s32x16;
     use super::*;
 
     type Function<T> = unsafe extern "C" fn(*const Distances, *const T, *const T, *mut T, usize, usize, usize, usize);
@@ -153,6 +155,72 @@ mod tests {
                         assert_eq!(result, typed(&expected), "{rows} rows by {tile_rows}, {columns} columns");
                     }
                 }
+            }
+        }
+    }
+
+    /// Signed bytes by signed ones: rows of A that are moved in the tile, or were before, and a panel of B with what that adds.
+    #[test]
+    fn tiles_multiply_bytes() {
+        if !is_x86_feature_detected!("avx512vnni") || !is_x86_feature_detected!("avx512bw") {
+            return;
+        }
+        const STEPS: usize = 5;
+        const PANEL: usize = 32;
+        for (rows, columns) in [(1, 1), (14, 32), (9, 16), (17, 27)] {
+            let a = |row: usize, term: usize| ((row * 91 + term * 37) % 256) as u8 as i8;
+            let b = |term: usize, column: usize| ((term * 53 + column * 29 + 5) % 256) as u8 as i8;
+            let of_a: Vec<i8> =
+                (0..rows * 4 * STEPS).map(|place| a(place / (4 * STEPS), place % (4 * STEPS))).collect();
+            let moved: Vec<i8> = of_a.iter().map(|&byte| byte ^ i8::MIN).collect();
+            let of_b: Vec<i8> = (0..4 * STEPS * columns).map(|place| b(place / columns, place % columns)).collect();
+            let panel_row = 4 * PANEL;
+            let packing = Packing {
+                row: 4 * columns as isize,
+                ahead: 0,
+                panel_row,
+                next_row: panel_row,
+                next_panel: (STEPS + 1) * panel_row,
+                fills: 1,
+            };
+            let mut panel = vec![0_i32; (STEPS + 1) * PANEL];
+            let behind = Packing { row: (STEPS * panel_row) as isize, ..packing };
+            let distances = Distances {
+                a_row: 4 * STEPS as isize,
+                a_step: 4,
+                a_tile: 14 * 4 * STEPS as isize,
+                a_ahead: 0,
+                a_run: 0,
+                b_step: panel_row as isize,
+                b_ahead: 0,
+                b_run: 0,
+                c_row: 4 * columns as isize,
+                b_start: behind.row,
+                tile_rows: 14,
+                runs: 1,
+            };
+            let to = panel.as_mut_ptr().cast::<u8>();
+            // SAFETY: the arrays have these sizes, and the processor the instructions, as below.
+            unsafe {
+                halo_pack_fours_s8(&packing, of_b.as_ptr().cast(), to, STEPS, 4 * columns);
+                halo_pack_surplus_s32x16(&behind, to, STEPS, columns);
+            }
+            let expected: Vec<i32> = (0..rows * columns)
+                .map(|place| {
+                    let terms = (0..4 * STEPS)
+                        .map(|term| i32::from(a(place / columns, term)) * i32::from(b(term, place % columns)));
+                    terms.sum()
+                })
+                .collect();
+            for (function, of_a) in [
+                (halo_product_signed_bytes_s32x16 as Function<i32>, &of_a),
+                (halo_product_bytes_s32x16 as Function<i32>, &moved),
+            ] {
+                let mut c = vec![0; rows * columns];
+                let a = of_a.as_ptr().cast();
+                // SAFETY: as above.
+                unsafe { function(&distances, a, panel.as_ptr(), c.as_mut_ptr(), rows, columns, STEPS, 0) };
+                assert_eq!(c, expected, "{rows} rows, {columns} columns");
             }
         }
     }
