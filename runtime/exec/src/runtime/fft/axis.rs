@@ -80,6 +80,9 @@ impl<T: Copy> Shared<T> {
 /// Positions whose elements are moved together: a cache line of each signal.
 pub(super) const BLOCK: usize = 8;
 
+/// Real numbers of rows that need no plan: their spectra are sums and differences.
+const SHORTEST_ROWS: usize = 2;
+
 /// The bytes between some complex numbers.
 fn bytes<T>(distance: usize) -> isize {
     distance.wrapping_mul(size_of::<Complex<T>>()) as isize
@@ -240,7 +243,14 @@ impl<T: Planned> Axis<'_, T> {
     /// Both must hold the signals, unused by others, and not overlap otherwise.
     pub(super) unsafe fn transform(&self, signals: Signals, source: *const Complex<T>, target: *mut Complex<T>) {
         let (source, target) = (Shared(source.cast_mut()), Shared(target));
-        if let Some(plan) = T::lanes(signals) {
+        if signals.length == 1 {
+            self.in_chunks(signals.count, 1, |points| {
+                for point in points {
+                    // SAFETY: the caller's promise; points are disjoint.
+                    unsafe { target.write(point, source.read(point) * self.scale) };
+                }
+            });
+        } else if let Some(plan) = T::lanes(signals) {
             self.in_groups(signals.count, signals.length, |range, buffers| {
                 if range.len() == T::LANES && signals.are_neighbours(&range) {
                     let (start, stride) = (signals.start(range.start), signals.stride);
@@ -328,6 +338,22 @@ impl<T: Planned> Axis<'_, T> {
     pub(super) unsafe fn real_forward(&self, count: usize, length: usize, source: *const T, target: *mut Complex<T>) {
         let half = length / 2 + 1;
         let target = Shared(target);
+        if length <= SHORTEST_ROWS {
+            let source = Shared(source.cast_mut());
+            self.in_chunks(count, length, |rows| {
+                for row in rows {
+                    // SAFETY: the caller's promise; rows are disjoint.
+                    let (row, spectrum) = unsafe {
+                        (source.range(row * length..(row + 1) * length), target.range(row * half..(row + 1) * half))
+                    };
+                    match (row, spectrum) {
+                        ([a, b], [sum, difference]) => (*sum, *difference) = ((*a + *b).into(), (*a - *b).into()),
+                        (row, spectrum) => spectrum.iter_mut().zip(row).for_each(|(to, from)| *to = (*from).into()),
+                    }
+                }
+            });
+            return;
+        }
         if let Some(plan) = T::real_lanes(Signals::rows(count, length)) {
             let source = Shared(source.cast_mut().cast::<Complex<T>>());
             let (pairs, spectra) = (Signals::rows(count, length / 2), Signals::rows(count, half));
@@ -402,6 +428,26 @@ impl<T: Planned> Axis<'_, T> {
     pub(super) unsafe fn real_inverse(&self, count: usize, length: usize, source: *const Complex<T>, target: *mut T) {
         let half = length / 2 + 1;
         let source = Shared(source.cast_mut());
+        if length <= SHORTEST_ROWS {
+            let target = Shared(target);
+            self.in_chunks(count, length, |rows| {
+                for row in rows {
+                    // SAFETY: the caller's promise; rows are disjoint.
+                    let (row, spectrum) = unsafe {
+                        (target.range(row * length..(row + 1) * length), source.range(row * half..(row + 1) * half))
+                    };
+                    match (row, spectrum) {
+                        ([a, b], [sum, difference]) => {
+                            (*a, *b) = ((sum.re + difference.re) * self.scale, (sum.re - difference.re) * self.scale);
+                        }
+                        (row, spectrum) => {
+                            row.iter_mut().zip(spectrum).for_each(|(to, from)| *to = from.re * self.scale)
+                        }
+                    }
+                }
+            });
+            return;
+        }
         // A real signal has no imaginary parts there, and the result does not depend on them.
         let last_is_real = length.is_multiple_of(2);
         if let Some(plan) = T::real_lanes(Signals::rows(count, length)) {
