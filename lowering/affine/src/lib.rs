@@ -3,7 +3,8 @@
 //! ```text
 //!  program ── control flow, kernels in order, copies          memory: buffers as memrefs, the arena's arrays as views
 //!     │          (gpu: the same as a launch plan)
-//!     ├─ matmul ── products of matrices in packed panels, scatter
+//!     ├─ matmul ── products of matrices in packed panels
+//!     ├─ scatter ── what a fusion ends with, in the order of the updates, or by blocks, or by threads that do not meet
 //!     ├─ library_calls ── sorting, transforms, factorisations, random bits, custom calls: functions of the runtime
 //!     └─ kernel ── loop nest of one fusion, as its mapping     map_to_cpu, map_to_gpu: the mappings, chosen before, from the
 //!          │       divides the work                           trace: what a fusion reads

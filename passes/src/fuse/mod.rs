@@ -14,6 +14,8 @@
 //! So is an attention (`attention`): two products with a softmax between them. Its gradient is several fusions, each of which computes
 //! the scores again (`chains`).
 //!
+//! An update in place, of a slice or by a scatter, is the last operation of its group (`refusals` says what stays apart from it).
+//!
 //! Reductions of the same array, which no value connects, are computed together, and so is what loops over its elements (`siblings`).
 //!
 //! Deliberately absent: profitability models beyond recomputation cost. Other contractions stand alone here; on CPUs
