@@ -60,29 +60,30 @@ impl Grouping<'_> {
     /// Why a group that ends with an update in place may not compute the instruction.
     fn refusal_to_update(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let update = self.groups[group].outputs[0];
-        let instruction = self.instruction(id);
-        let own = &self.instruction(update).operands[..];
-        // What is there now is read before it is written.
-        let reads_what_it_updates = || {
-            instruction.kind == OpKind::DynamicSlice
-                && self.instruction(update).kind == OpKind::DynamicUpdateSlice
-                && instruction.operands[0] == own[0]
-                && instruction.operands[1..] == own[2..]
-                && instruction.shape == self.instruction(own[1]).shape
-                && users.iter().all(|&user| self.reads_at_loop_index(user, id, group))
-        };
-        if self.keeps_base(id, update) && !reads_what_it_updates() {
+        let is_for_loops = || users.iter().all(|&user| self.reads_at_loop_index(user, id, group));
+        if self.reads_what_is_updated(id, update) && !is_for_loops() {
             return Some(Refusal::ReadsBase);
         }
-        if self.instruction(update).kind != OpKind::Scatter {
-            return None;
-        }
+        let instruction = self.instruction(id);
         let divides = match instruction.kind {
             OpKind::Concatenate | OpKind::Pad => users.iter().any(|&user| self.reads_at_loop_index(user, id, group)),
             OpKind::Reshape => changes_index(self.computation, instruction),
             _ => false,
         };
-        (divides || self.is_part_of_more(id, update)).then_some(Refusal::Scattered)
+        if divides && self.instruction(update).kind == OpKind::Scatter {
+            return Some(Refusal::Scattered);
+        }
+        self.refusal_of_part(id, update)
+    }
+
+    /// Whether an instruction reads what an update in place writes, of the same array: elements are read before they are written.
+    fn reads_what_is_updated(&self, id: InstructionId, update: InstructionId) -> bool {
+        let [instruction, update] = [id, update].map(|id| self.instruction(id));
+        instruction.kind == OpKind::DynamicSlice
+            && update.kind == OpKind::DynamicUpdateSlice
+            && instruction.operands[0] == update.operands[0]
+            && instruction.operands[1..] == update.operands[2..]
+            && instruction.shape == self.instruction(update.operands[1]).shape
     }
 
     /// Whether an instruction reads the base of an update, which would be copied first, though little of it is updated.
@@ -92,21 +93,25 @@ impl Grouping<'_> {
         let base = self.memory_of(self.instruction(update).operands[0]);
         updated * 2 < self.elements(base)
             && self.instruction(id).operands.iter().any(|&operand| self.memory_of(operand) == base)
+            && !self.reads_what_is_updated(id, update)
     }
 
-    /// Whether a scatter, which takes elements one after another, does not compute all that an instruction is computed from: the rest
-    /// would be one more array.
-    fn is_part_of_more(&self, id: InstructionId, scatter: InstructionId) -> bool {
-        let stays = |id: InstructionId| {
-            is_function(self.instruction(id))
-                || self.work[id.index()] > MOST_WORK_OF_SCATTERED
-                || self.keeps_base(id, scatter)
+    /// Why what an instruction is computed from is not computed with an update: the rest would be one more array.
+    fn refusal_of_part(&self, id: InstructionId, update: InstructionId) -> Option<Refusal> {
+        let is_scatter = self.instruction(update).kind == OpKind::Scatter;
+        let refusal = |id: InstructionId| {
+            let takes_a_while =
+                || is_function(self.instruction(id)) || self.work[id.index()] > MOST_WORK_OF_SCATTERED;
+            match self.keeps_base(id, update) {
+                true => Some(Refusal::ReadsBase),
+                false => (is_scatter && takes_a_while()).then_some(Refusal::Scattered),
+            }
         };
         let mut seen = vec![id];
         let mut next = 0;
         while let Some(&id) = seen.get(next).filter(|_| next < MOST_FOLLOWED) {
-            if stays(id) {
-                return true;
+            if let Some(refusal) = refusal(id) {
+                return Some(refusal);
             }
             next += 1;
             for &operand in &self.instruction(id).operands {
@@ -117,7 +122,7 @@ impl Grouping<'_> {
                 }
             }
         }
-        false
+        None
     }
 
     /// The instruction whose buffer holds a value.
