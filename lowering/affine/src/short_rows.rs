@@ -73,7 +73,7 @@ pub(crate) fn reduces_rows_together(computation: &Computation, lanes: u32) -> bo
     let is_of_rows = |reduce: &Instruction| {
         let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
         let read = operand_shape(computation, reduce, 0).ok()?;
-        let &[dimension] = &dimensions[..] else { return None };
+        let &[dimension] = dimensions else { return None };
         let is_last = dimension as usize + 1 == read.rank() && reduce.operands.len() == 2;
         let combiner = combiner_of(computation, reduce).filter(|_| is_last)?;
         Some(have_own_vectors(computation, read, &combiner, lanes) && is_read_in_order(computation, reduce.operands[0]))

@@ -100,8 +100,7 @@ impl Grouping<'_> {
     fn refusal_of_part(&self, id: InstructionId, update: InstructionId) -> Option<Refusal> {
         let is_scatter = self.instruction(update).kind == OpKind::Scatter;
         let refusal = |id: InstructionId| {
-            let takes_a_while =
-                || is_function(self.instruction(id)) || self.work[id.index()] > MOST_WORK_OF_SCATTERED;
+            let takes_a_while = || is_function(self.instruction(id)) || self.work[id.index()] > MOST_WORK_OF_SCATTERED;
             match self.keeps_base(id, update) {
                 true => Some(Refusal::ReadsBase),
                 false => (is_scatter && takes_a_while()).then_some(Refusal::Scattered),
