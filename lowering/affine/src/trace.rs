@@ -300,7 +300,8 @@ impl<'c> Trace<'c> {
         (variable, bounds, inner): (Expr<'c>, Interval, i64),
         with_windows: bool,
     ) -> Vec<i64> {
-        let Some(variable) = variable.as_variable() else { return Vec::new() };
+        // Of no positions there is nothing to cut.
+        let Some(variable) = variable.as_variable().filter(|_| inner > 0) else { return Vec::new() };
         let own = Interval::new(bounds.lower / inner, bounds.upper / inner);
         self.cuts(scope, variable, own, with_windows).into_iter().map(|cut| cut * inner).collect()
     }

@@ -14,7 +14,11 @@ use super::RandomProgram;
 use super::accuracy::Accuracy;
 use super::{control, operations};
 
-/// Elements of an array at most.
+/// Sizes of matrices of many rows, which neither blocks nor vectors divide.
+const ROWS: [i64; 3] = [61, 75, 90];
+const COLUMNS: [i64; 4] = [11, 40, 57, 70];
+
+/// Elements of other arrays at most.
 pub(super) const MOST_ELEMENTS: i64 = 2048;
 
 /// Element types with how often they are drawn.
@@ -108,8 +112,11 @@ impl Generator {
         ElementType::F32
     }
 
-    /// Rank 0 to 4; sizes that fill vectors and such that do not.
+    /// Rank 0 to 4; sizes that fill vectors and such that do not, and rows of which kernels compute several blocks.
     fn dimensions(&mut self) -> Vec<i64> {
+        if self.chance(10) {
+            return vec![*self.choose(&ROWS), *self.choose(&COLUMNS)];
+        }
         let rank = [0, 1, 1, 2, 2, 2, 3, 3, 4][self.random.usize(0..9)];
         let mut dimensions: Vec<i64> =
             (0..rank).map(|_| [1, 2, 3, 4, 5, 7, 8, 16, 17, 33][self.random.usize(0..10)]).collect();
