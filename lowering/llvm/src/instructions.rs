@@ -50,7 +50,8 @@ pub(crate) fn distinct<'c>(instructions: impl Iterator<Item = InstructionValue<'
 /// The element of a constant that has no others.
 pub(crate) fn element_of(value: BasicValueEnum<'_>) -> Option<BasicValueEnum<'_>> {
     let BasicValueEnum::VectorValue(vector) = value else { return Some(value) };
-    if !vector.is_constant_data_vector() && !vector.is_constant_vector() {
+    // Those of others, of which some elements are undefined, are no data that LLVM could take one from.
+    if !vector.is_constant_data_vector() {
         return None;
     }
     let element = vector.get_element_as_constant(0);
