@@ -185,6 +185,12 @@ impl GraphBuilder {
         self.array(id).element_type
     }
 
+    /// Whether an instruction is a scalar constant that is zero, not a negative one.
+    pub(crate) fn is_zero(&self, id: InstructionId) -> bool {
+        let literal = self.get(id).literal().and_then(Literal::as_array);
+        literal.is_some_and(|own| own.shape().rank() == 0 && own.bytes().iter().all(|&byte| byte == 0))
+    }
+
     /// Sizes of an array.
     pub fn dimensions(&self, id: InstructionId) -> Vec<i64> {
         self.array(id).dimensions

@@ -10,7 +10,7 @@ use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::ArrayShape;
 
-use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// Gives a dot or convolution the type of its sums, which its result is to be converted from: returns the type that the
 /// result had. `None` where nothing needs to change. Operands of convolutions stay small where `small_convolutions` says so.
@@ -49,44 +49,58 @@ pub(crate) fn fold_bytes(builder: &mut GraphBuilder, contraction: &mut Instructi
     let sums = contraction.shape.as_array().map(|shape| shape.element_type);
     let has_rows = contraction.kind != OpKind::Dot
         || have_free_dimensions(contraction, &[lhs, rhs].map(|operand| builder.array(operand)));
-    if sums != Some(ElementType::S32) || !has_rows || ![lhs, rhs].iter().all(|&operand| is_of_bytes(builder, operand)) {
+    if sums != Some(ElementType::S32) || !has_rows {
         return false;
     }
-    contraction.operands = [lhs, rhs].map(|operand| bytes_of(builder, operand)).to_vec();
+    let [Some(lhs), Some(rhs)] = [lhs, rhs].map(|operand| MovedBytes::of(builder, operand)) else { return false };
+    contraction.operands = [lhs, rhs].map(|operand| operand.moved(builder)).to_vec();
     true
 }
 
-/// Whether the elements of an array of 32 bits each are those of bytes that are moved, and zeros.
-fn is_of_bytes(builder: &GraphBuilder, id: InstructionId) -> bool {
-    let own = builder.get(id);
-    let Some(&operand) = own.operands.first() else { return false };
-    let is_byte = |id: InstructionId| matches!(builder.array(id).element_type, ElementType::S8 | ElementType::U8);
-    match own.kind {
-        OpKind::Convert => builder.array(id).element_type == ElementType::S32 && is_byte(operand),
-        OpKind::Pad => is_zero(builder, own.operands[1]) && is_of_bytes(builder, operand),
-        OpKind::Transpose | OpKind::Reshape => is_of_bytes(builder, operand),
-        _ => false,
-    }
+/// Operations, at most, by which bytes have become an operand.
+const MOST_MOVES: usize = 16;
+
+/// Bytes that are converted to elements of 32 bits, which are moved, or get zeros beside them.
+struct MovedBytes {
+    bytes: InstructionId,
+    /// The operations that move what they are converted to, the last one first.
+    moves: Vec<InstructionId>,
 }
 
-/// The bytes of what [`is_of_bytes`].
-fn bytes_of(builder: &mut GraphBuilder, id: InstructionId) -> InstructionId {
-    let mut own = builder.get(id).clone();
-    if own.kind == OpKind::Convert {
-        return own.operands[0];
+impl MovedBytes {
+    fn of(builder: &GraphBuilder, operand: InstructionId) -> Option<Self> {
+        let (mut id, mut moves) = (operand, Vec::new());
+        while moves.len() < MOST_MOVES {
+            let own = builder.get(id);
+            let &operand = own.operands.first()?;
+            match own.kind {
+                OpKind::Convert => {
+                    let is_byte = matches!(builder.element_type(operand), ElementType::S8 | ElementType::U8);
+                    let is_moved = is_byte && builder.element_type(id) == ElementType::S32;
+                    return is_moved.then_some(MovedBytes { bytes: operand, moves });
+                }
+                OpKind::Pad if !builder.is_zero(own.operands[1]) => return None,
+                OpKind::Pad | OpKind::Transpose | OpKind::Reshape => moves.push(id),
+                _ => return None,
+            }
+            id = operand;
+        }
+        None
     }
-    own.operands[0] = bytes_of(builder, own.operands[0]);
-    let element_type = builder.array(own.operands[0]).element_type;
-    own.shape = ArrayShape { layout: None, ..builder.array(id).with_element_type(element_type) }.into();
-    if let Some(padding) = own.operands.get_mut(1) {
-        *padding = builder.scalar(element_type, ConstantNumber::Integer(0));
-    }
-    builder.push(own)
-}
 
-fn is_zero(builder: &GraphBuilder, id: InstructionId) -> bool {
-    let zero = scalar_literal(builder.array(id).element_type, ConstantNumber::Integer(0));
-    builder.get(id).literal() == Some(&zero)
+    /// The bytes, moved as such.
+    fn moved(&self, builder: &mut GraphBuilder) -> InstructionId {
+        let element_type = builder.element_type(self.bytes);
+        self.moves.iter().rev().fold(self.bytes, |bytes, &id| {
+            let mut own = builder.get(id).clone();
+            own.shape = ArrayShape { layout: None, ..builder.array(id).with_element_type(element_type) }.into();
+            own.operands[0] = bytes;
+            if let Some(padding) = own.operands.get_mut(1) {
+                *padding = builder.scalar(element_type, ConstantNumber::Integer(0));
+            }
+            builder.push(own)
+        })
+    }
 }
 
 fn is_small(element_type: ElementType) -> bool {

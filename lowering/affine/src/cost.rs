@@ -4,7 +4,7 @@ use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
-use passes::fuse::{is_expensive, is_update, update_number};
+use passes::fuse::{is_expensive, is_update, update_of};
 
 /// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.
 pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
@@ -13,8 +13,8 @@ pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
     members
         .map(|(id, instruction)| {
             // In the base's place, it writes the update only.
-            let update = update_number(instruction).filter(|_| id == computation.root);
-            let written = update.map_or(instruction, |number| computation.get(instruction.operands[number]));
+            let update = update_of(instruction).filter(|_| id == computation.root);
+            let written = update.map_or(instruction, |update| computation.get(update));
             let elements: i64 =
                 written.shape.leaves().iter().filter_map(|leaf| leaf.as_array()).map(ArrayShape::element_count).sum();
             let contracted = match instruction.kind {

@@ -29,7 +29,7 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, first_result, update_number};
+use passes::fuse::{Rows, first_result, update_of};
 
 use crate::column_blocks::ColumnBlocks;
 use crate::cost::cost;
@@ -173,6 +173,11 @@ fn choose<'c>(
         return Ok(Vec::new());
     }
     let sizes = mapped_sizes(computation, instruction)?;
+    let body = kernel_body(computation, instruction);
+    if body.root().kind == OpKind::Scatter {
+        let shapes = [&[&body.root().shape], &body.operand_shapes(body.root())[..]].concat();
+        return Ok(vec![whole(context, &[], sizes, vector_lanes(shapes, target.vector_bits))]);
+    }
     let parallel = |mut mapping: WorkMapping<'c>, cost: i64| {
         if target.parallel && cost >= PARALLEL_COST {
             share_among_threads(&mut mapping, cost / TASK_COST);
@@ -188,11 +193,6 @@ fn choose<'c>(
     if let Some(product) = matmul::recognise(context, computation, instruction, target.vector_bits, machine) {
         let mapping = whole(context, &[product.tasks()], sizes, product.lanes());
         return Ok(vec![parallel(mapping, product.cost())]);
-    }
-    let body = kernel_body(computation, instruction);
-    if body.root().kind == OpKind::Scatter {
-        let shapes = [&[&body.root().shape], &body.operand_shapes(body.root())[..]].concat();
-        return Ok(vec![whole(context, &[], sizes, vector_lanes(shapes, target.vector_bits))]);
     }
     let bits = MovedBits::of(&body);
     let body = bits.as_ref().map_or(&*body, |bits| &bits.computation);
@@ -428,8 +428,8 @@ fn rows_of_block(computation: &Computation, rows: &[i64]) -> i64 {
 /// The instructions whose elements a computation writes.
 fn written(computation: &Computation) -> Vec<InstructionId> {
     let root = computation.root();
-    if let Some(number) = update_number(root) {
-        return vec![root.operands[number]];
+    if let Some(update) = update_of(root) {
+        return vec![update];
     }
     let (mut roots, sizes) = passes::fuse::written(computation);
     // Others are read for these.

@@ -529,9 +529,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                     let mut element = combiner.widen(emitter.builder, &emitter.in_lanes(&element));
                     if skipped > 0 {
                         let mask = emitter.builder.constant_mask(lanes, skipped);
-                        let parts = identity.values().into_iter().zip(element.values());
-                        let parts: Vec<Value<'c>> = parts.map(|(a, b)| emitter.builder.select(mask, a, b)).collect();
-                        element = element.with_values(&parts);
+                        element = scalar::select(emitter.builder, mask, identity, &element);
                     }
                     next.push(combiner.combine(emitter.builder, accumulator, &element));
                 }

@@ -11,6 +11,7 @@ use crate::error::LoweringError;
 use crate::operand_maps::result_shape;
 use crate::rows::{RowValue, block_memory};
 use crate::scatter::{ELEMENTS_IN_A_TURN, Scatter};
+use crate::short_rows::{Source, is_made_of};
 use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -139,18 +140,9 @@ impl<'c> ComputedOperand<'c> {
 
 /// Whether there is more to an instruction than moving elements of parameters, or counting.
 fn is_computed(computation: &Computation, id: InstructionId) -> bool {
-    let mut open = vec![id];
-    let mut seen = vec![false; computation.instructions.len()];
-    while let Some(id) = open.pop() {
-        let own = computation.get(id);
-        let is_array = own.shape.as_array().is_some_and(|shape| shape.element_count() > 1);
-        if !is_array || std::mem::replace(&mut seen[id.index()], true) {
-            continue;
-        }
-        if matches!(definition(own.kind).fusion, FusionRole::Elementwise | FusionRole::Lookup) {
-            return true;
-        }
-        open.extend(&own.operands);
-    }
-    false
+    !is_made_of(computation, id, |_, own| match definition(own.kind).fusion {
+        _ if own.shape.as_array().is_none_or(|shape| shape.element_count() <= 1) => Some(Source::Itself),
+        FusionRole::Elementwise | FusionRole::Lookup => None,
+        _ => Some(Source::Operands),
+    })
 }

@@ -22,8 +22,8 @@ use crate::error::LoweringError;
 use crate::mapping::{combines, has_functions};
 use crate::operand_maps::operand_shape;
 use crate::reduction::{CombineLoop, input_map};
-use crate::scalar::RegisterValue;
 use crate::scalar::combiner::Combiner;
+use crate::scalar::{self, RegisterValue};
 use crate::scope::LaneAccess;
 use crate::walk::{Visitor, linear_address, substitute};
 
@@ -197,10 +197,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             0 => (own.end, [vector, others]),
             start => (start, [others, vector]),
         };
-        let mask = self.builder.constant_mask(lanes, count);
-        let parts = first.values().into_iter().zip(last.values());
-        let parts: Vec<Value<'c>> = parts.map(|(first, last)| self.builder.select(mask, first, last)).collect();
-        vector.with_values(&parts)
+        scalar::select(self.builder, self.builder.constant_mask(lanes, count), first, last)
     }
 }
 
@@ -227,7 +224,7 @@ fn is_made_of_places(computation: &Computation, value: InstructionId) -> bool {
 }
 
 /// Whether all that a value is computed from has a source that will do.
-fn is_made_of(
+pub(crate) fn is_made_of(
     computation: &Computation,
     value: InstructionId,
     source: impl Fn(InstructionId, &Instruction) -> Option<Source>,
@@ -245,7 +242,7 @@ fn is_made_of(
 }
 
 /// What the elements of a value are made of.
-enum Source {
+pub(crate) enum Source {
     /// Of nothing that need be looked at.
     Itself,
     Operands,

@@ -16,7 +16,6 @@ use hlo::attributes::{ConvolutionDimensions, PaddingDimension, WindowDimension};
 use hlo::dialect;
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
-use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::convolution::ConvolutionAttributes;
 use hlo::ops::pad::PadAttributes;
@@ -257,15 +256,11 @@ impl<'s> Site<'s> {
         let pad = self.builder.get(self.input);
         let &[input, value] = &pad.operands[..] else { return };
         let Ok(PadAttributes { padding }) = pad.attributes() else { return };
-        let is_zero = || {
-            let literal = self.builder.get(value).literal().and_then(Literal::as_array);
-            literal.is_some_and(|zero| zero.bytes().iter().all(|&byte| byte == 0))
-        };
         let is_spatial = |d: usize| self.dimensions.input_spatial.contains(&(d as i64));
         let is_taken = |(d, p): (usize, &PaddingDimension)| {
             p.low >= 0 && p.high >= 0 && p.interior == 0 && (is_spatial(d) || (p.low, p.high) == (0, 0))
         };
-        if pad.kind != OpKind::Pad || !padding.iter().enumerate().all(is_taken) || !is_zero() {
+        if pad.kind != OpKind::Pad || !padding.iter().enumerate().all(is_taken) || !self.builder.is_zero(value) {
             return;
         }
         for (&d, w) in self.dimensions.input_spatial.iter().zip(&mut self.window) {

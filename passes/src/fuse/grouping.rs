@@ -18,7 +18,7 @@ use super::chains::{self, Chain, Least};
 use super::decisions::Refusal;
 use super::indices::Indices;
 use super::order::Order;
-use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, update_number, work};
+use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, update_of, work};
 use super::rows;
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
@@ -227,7 +227,7 @@ impl<'a> Grouping<'a> {
             return;
         }
         let Some(group) = self.written_by[result.index()] else { return };
-        let total = self.instruction(id).shape.as_array().map_or(0, ArrayShape::element_count);
+        let total = self.elements(id);
         let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
         self.groups[group].members.insert(id, Member::of_loops(total, false));
         self.groups[group].opaque_inputs.extend(inputs);
@@ -403,26 +403,23 @@ impl<'a> Grouping<'a> {
 
     /// Whether a group would compute a value again and again of several expensive ones, which would each be stored then.
     fn is_better_kept(&self, id: InstructionId, (group, users): &(GroupId, Vec<InstructionId>)) -> bool {
-        let count = |id: InstructionId| self.instruction(id).shape.as_array().map_or(0, ArrayShape::element_count);
         let mut operands = self.instruction(id).operands.clone();
-        operands.retain(|&own| is_expensive(self.instruction(own)) && count(own) == count(id));
+        operands.retain(|&own| is_expensive(self.instruction(own)) && self.elements(own) == self.elements(id));
         operands.sort_unstable();
         operands.dedup();
         operands.len() > 1
             && self.role(id) == FusionRole::Elementwise
-            && self.counts_in(id, *group, users).1 > count(id)
+            && self.counts_in(id, *group, users).1 > self.elements(id)
     }
 
     /// Whether all groups together read no more elements than a value has: none need be computed twice, or stored at all.
     fn is_read_in_part(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
-        let instruction = self.instruction(id);
-        let elements = instruction.shape.as_array().map_or(0, ArrayShape::element_count);
         let total = || {
             readers.iter().fold(0i64, |total, (group, users)| total.saturating_add(self.counts_in(id, *group, users).1))
         };
         self.role(id) == FusionRole::Elementwise
             && (2..=MAX_READERS_COMPUTING_AGAIN).contains(&readers.len())
-            && total() <= elements
+            && total() <= self.elements(id)
     }
 
     /// Whether a member goes through windows.
@@ -459,8 +456,7 @@ impl<'a> Grouping<'a> {
             Shape::Token | Shape::Opaque => None,
         };
         // The loops of an update are those over what it writes.
-        let updated = update_number(self.instruction(id)).and_then(|number| self.instruction(id).operands.get(number));
-        let shape = updated.map_or(shape, |&updated| self.instruction(updated).shape.as_array());
+        let shape = update_of(self.instruction(id)).map_or(shape, |update| self.instruction(update).shape.as_array());
         let Some(shape) = shape else { return };
         let is_attention = self.attentions.contains_key(&id) || self.chains.contains_key(&id);
         let group = self.groups.len();
@@ -610,9 +606,8 @@ impl<'a> Grouping<'a> {
     /// Whether a user reads an operand at the index at which it is evaluated itself: of an update, that of what it writes.
     pub(super) fn is_read_at_same_index(&self, operand: InstructionId, user: InstructionId) -> bool {
         let user = self.instruction(user);
-        let is_written =
-            |number: usize| user.operands.iter().enumerate().all(|(n, &own)| (n == number) == (own == operand));
-        reads_at_same_index(user) || update_number(user).is_some_and(is_written)
+        let is_read_once = || user.operands.iter().filter(|&&own| own == operand).count() == 1;
+        reads_at_same_index(user) || update_of(user) == Some(operand) && is_read_once()
     }
 
     /// The distinct indices at which a group would evaluate an operand of these members, per element of its loops.
@@ -651,8 +646,7 @@ impl<'a> Grouping<'a> {
             if self.is_read_at_same_index(operand, user) {
                 same_index = same_index.max(member.total);
             } else if self.role(user) == FusionRole::Update {
-                let elements = self.instruction(operand).shape.as_array().map_or(1, ArrayShape::element_count);
-                moved = moved.saturating_add(elements);
+                moved = moved.saturating_add(self.elements(operand));
             } else if self.is_part(operand, instruction) {
                 let [inside, all] = [operand, user].map(|id| self.instruction(id).shape.as_array());
                 let [inside, all] = [inside, all].map(|shape| shape.map_or(1, ArrayShape::element_count).max(1));

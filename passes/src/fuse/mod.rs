@@ -58,7 +58,7 @@ use self::chains::Least;
 pub use self::chains::{Chain, Scores};
 pub use self::decisions::{Decision, Refusal, explain};
 use self::grouping::{Group, GroupId, Grouping, reads_from_memory};
-pub use self::roles::{is_alias, is_expensive, is_function, is_update, update_number};
+pub use self::roles::{is_alias, is_expensive, is_function, is_update, update_of};
 pub use self::rows::{Rows, first_result, written};
 use crate::effects::has_effect;
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};

@@ -9,7 +9,7 @@ use super::decisions::Refusal;
 use super::grouping::{
     GroupId, Grouping, MAX_EVALUATIONS, MAX_GROUP_INPUTS, MAX_GROUP_SIZE, MOST_CACHED_BYTES, SMALL_PART,
 };
-use super::roles::{changes_index, is_alias, is_expensive, is_function, reads_at_same_index, update_number};
+use super::roles::{changes_index, is_alias, is_expensive, is_function, reads_at_same_index, update_of};
 
 /// How often the body of an expensive instruction may be repeated in one group, if no element is computed twice.
 const MOST_COPIES: u32 = 4;
@@ -88,8 +88,7 @@ impl Grouping<'_> {
 
     /// Whether an instruction reads the base of an update, which would be copied first, though little of it is updated.
     fn keeps_base(&self, id: InstructionId, update: InstructionId) -> bool {
-        let written = update_number(self.instruction(update)).map(|number| self.instruction(update).operands[number]);
-        let updated = written.map_or(0, |written| self.elements(written));
+        let updated = update_of(self.instruction(update)).map_or(0, |updated| self.elements(updated));
         let base = self.memory_of(self.instruction(update).operands[0]);
         updated * 2 < self.elements(base)
             && self.instruction(id).operands.iter().any(|&operand| self.memory_of(operand) == base)

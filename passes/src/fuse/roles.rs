@@ -1,6 +1,6 @@
 //! What fusion knows about an instruction.
 
-use hlo::graph::{Computation, Instruction};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::is_annotation;
@@ -19,13 +19,13 @@ pub(super) fn role(instruction: &Instruction) -> FusionRole {
     if is_fused { role } else { FusionRole::Opaque }
 }
 
-/// The number of the operand whose elements an update in place writes, or combines with what is there.
-pub fn update_number(instruction: &Instruction) -> Option<usize> {
-    match (role(instruction), instruction.kind) {
-        (FusionRole::Update, OpKind::DynamicUpdateSlice) => Some(1),
-        (FusionRole::Update, _) => Some(2),
-        _ => None,
-    }
+/// The operand whose elements an update in place writes, or combines with what is there.
+pub fn update_of(instruction: &Instruction) -> Option<InstructionId> {
+    let number = match instruction.kind {
+        OpKind::DynamicUpdateSlice => 1,
+        _ => 2,
+    };
+    instruction.operands.get(number).copied().filter(|_| role(instruction) == FusionRole::Update)
 }
 
 /// Whether a fused computation ends with an update in place: its result is where the root's first operand is.

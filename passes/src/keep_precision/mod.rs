@@ -16,7 +16,6 @@ use std::collections::{HashMap, HashSet};
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
 use hlo::shape::ArrayShape;
@@ -134,6 +133,5 @@ fn is_update_of_zeros(builder: &GraphBuilder, id: InstructionId) -> bool {
     let update = builder.get(id);
     let base = update.operands.first().filter(|_| update.kind == OpKind::DynamicUpdateSlice);
     let zeros = base.map(|&base| builder.get(base)).filter(|base| base.kind == OpKind::Broadcast);
-    let zero = zeros.and_then(|zeros| builder.get(*zeros.operands.first()?).literal());
-    matches!(zero, Some(Literal::Array(array)) if array.shape().rank() == 0 && array.bytes().iter().all(|&byte| byte == 0))
+    zeros.is_some_and(|zeros| zeros.operands.iter().all(|&zero| builder.is_zero(zero)))
 }

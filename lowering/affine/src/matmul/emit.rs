@@ -303,7 +303,7 @@ impl<'c> Emitter<'_, 'c> {
 
     /// Where vectors of an operand are, some distance apart.
     pub(super) fn operand_vectors(&self, operand: Operand, first: Expr<'c>, distance: i64) -> Result<Vectors<'c>> {
-        let element_bytes = self.product.operand_types[operand as usize].byte_width() as i64;
+        let element_bytes = self.product.operand_bytes(operand);
         Ok(Vectors { memref: self.operand(operand)?, element_bytes, first, distance })
     }
 

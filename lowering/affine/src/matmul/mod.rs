@@ -475,7 +475,7 @@ impl MatMul {
     }
 
     fn is_large(&self, operand: Operand, elements: i64) -> bool {
-        let bytes = elements.saturating_mul(self.operand_types[operand as usize].byte_width() as i64);
+        let bytes = elements.saturating_mul(self.operand_bytes(operand));
         !self.computes(operand) && bytes >= LARGE
     }
 

@@ -132,7 +132,7 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<()> {
         let product = self.product;
         let width = i64::from(product.lanes);
-        let element_bytes = product.operand_types[Operand::B as usize].byte_width() as i64;
+        let element_bytes = product.operand_bytes(Operand::B);
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
             let row = emitter.named(b_offset + k * product.k.b)?;
             let computed = emitter.position(Operand::B, row)?;

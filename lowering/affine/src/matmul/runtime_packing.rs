@@ -21,11 +21,28 @@ struct Packing {
     fills: bool,
 }
 
+impl Packing {
+    /// As the runtime has it, of elements of these types before and after.
+    fn words(&self, operand: ElementType, packed: ElementType) -> Vec<i64> {
+        let &Packing { row, ahead, panel_row, next_row, next_panel, fills } = self;
+        let [operand_bytes, packed_bytes] = [operand, packed].map(|own| own.byte_width() as i64);
+        let of_operand = [row, ahead].map(|elements| elements * operand_bytes);
+        let of_panels = [panel_row, next_row, next_panel].map(|elements| elements * packed_bytes);
+        [&of_operand[..], &of_panels, &[i64::from(fills)]].concat()
+    }
+}
+
 impl MatMul {
     /// Whether panels hold elements as they are in memory, for tiles of the runtime.
     pub(super) fn copies(&self, operand: Operand) -> bool {
         let element_type = self.operand_types[operand as usize];
         self.in_runtime && self.depth == 1 && !self.computes(operand) && element_type == self.element_type
+    }
+
+    /// How B is packed into panels whose missing columns are zero.
+    fn panels_of_b(&self, row: i64, ahead: i64) -> Packing {
+        let (panel_row, next_panel) = (self.panel(), self.panel() * self.panel_rows());
+        Packing { row, ahead, panel_row, next_row: panel_row, next_panel, fills: true }
     }
 
     /// The function that packs rows of an operand, whose elements are neighbours, or columns, if the runtime has one.
@@ -80,14 +97,7 @@ impl<'c> Emitter<'_, 'c> {
             true => (product.k.b, ROWS_AHEAD * product.k.b),
             false => (product.n.b, product.panel() * product.n.b),
         };
-        let packing = Packing {
-            row,
-            ahead: if product.is_b_large() { ahead } else { 0 },
-            panel_row: product.panel(),
-            next_row: product.panel(),
-            next_panel: product.panel() * product.panel_rows(),
-            fills: true,
-        };
+        let packing = product.panels_of_b(row, if product.is_b_large() { ahead } else { 0 });
         let first = b_offset + columns.begin * product.n.b;
         let unit = if has_rows { product.element_type.byte_width() as i64 } else { 1 };
         self.call_packing((Operand::B, &function), &packing, first, panels, (&block.length, columns, unit))?;
@@ -102,14 +112,11 @@ impl<'c> Emitter<'_, 'c> {
         block: &Block<'c>,
     ) -> Result<()> {
         let product = self.product;
-        let element_bytes = product.element_type.byte_width() as i64;
-        let rows = [product.panel(), product.panel(), product.panel() * product.panel_rows(), 0];
-        let words = [&[product.surplus_row(), 0], &rows[..]].concat();
-        let words: Vec<i64> = words.into_iter().map(|elements| elements * element_bytes).collect();
+        let packing = product.panels_of_b(product.surplus_row(), 0);
         let columns: Vec<Expr<'c>> = columns.ends.iter().map(|&end| end - columns.begin).collect();
         let zero = self.scope.constant(0);
         let arguments = [
-            self.constant_words(&words)?,
+            self.constant_words(&packing.words(product.element_type, product.element_type))?,
             address_in(self.builder, &self.scope, panels, zero)?,
             self.smallest(&block.length)?,
             self.smallest(&columns)?,
@@ -168,18 +175,12 @@ impl<'c> Emitter<'_, 'c> {
         (rows, columns, unit): (&[Expr<'c>], &Span<'c>, i64),
     ) -> Result<()> {
         let product = self.product;
-        let operand_bytes = product.operand_types[operand as usize].byte_width() as i64;
-        let packed_bytes = product.element_type.byte_width() as i64;
-        let &Packing { row, ahead, panel_row, next_row, next_panel, fills } = packing;
-        let distances = [row * operand_bytes, ahead * operand_bytes]
-            .into_iter()
-            .chain([panel_row, next_row, next_panel].map(|elements| elements * packed_bytes))
-            .chain([i64::from(fills)]);
+        let operand_type = product.operand_types[operand as usize];
         let columns: Vec<Expr<'c>> = columns.ends.iter().map(|&end| (end - columns.begin) * unit).collect();
         let zero = self.scope.constant(0);
         let arguments = [
-            self.constant_words(&distances.collect::<Vec<_>>())?,
-            address_in(self.builder, &self.scope, self.operand(operand)?, first * operand_bytes)?,
+            self.constant_words(&packing.words(operand_type, product.element_type))?,
+            address_in(self.builder, &self.scope, self.operand(operand)?, first * product.operand_bytes(operand))?,
             address_in(self.builder, &self.scope, panels, zero)?,
             self.smallest(rows)?,
             self.smallest(&columns)?,

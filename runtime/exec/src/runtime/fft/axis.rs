@@ -80,8 +80,8 @@ impl<T: Copy> Shared<T> {
 /// Positions whose elements are moved together: a cache line of each signal.
 pub(super) const BLOCK: usize = 8;
 
-/// Real numbers of rows that need no plan: their spectra are sums and differences.
-const SHORTEST_ROWS: usize = 2;
+/// Real numbers of a row that needs no plan, at most: their spectrum is a sum and a difference.
+const MOST_WITHOUT_PLAN: usize = 2;
 
 /// The bytes between some complex numbers.
 fn bytes<T>(distance: usize) -> isize {
@@ -338,7 +338,7 @@ impl<T: Planned> Axis<'_, T> {
     pub(super) unsafe fn real_forward(&self, count: usize, length: usize, source: *const T, target: *mut Complex<T>) {
         let half = length / 2 + 1;
         let target = Shared(target);
-        if length <= SHORTEST_ROWS {
+        if length <= MOST_WITHOUT_PLAN {
             let source = Shared(source.cast_mut());
             self.in_chunks(count, length, |rows| {
                 for row in rows {
@@ -428,7 +428,7 @@ impl<T: Planned> Axis<'_, T> {
     pub(super) unsafe fn real_inverse(&self, count: usize, length: usize, source: *const Complex<T>, target: *mut T) {
         let half = length / 2 + 1;
         let source = Shared(source.cast_mut());
-        if length <= SHORTEST_ROWS {
+        if length <= MOST_WITHOUT_PLAN {
             let target = Shared(target);
             self.in_chunks(count, length, |rows| {
                 for row in rows {

@@ -270,7 +270,7 @@ fn broadcast_first(element: i32) -> __m512i {
 }
 
 /// Has the sums of panels of products of signed bytes begin with what they have too much if all bytes of A are 128 more, less than zero:
-/// `steps` rows of a panel come before what is written, panels are some bytes apart.
+/// so many bytes, the distance of rows of the packing, behind the first of the `steps` rows of each panel.
 ///
 /// # Safety
 /// The processor has the instructions. The panels can be read, and a row behind them be written, and nobody else writes them.
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn halo_pack_surplus_s32x16(
 ) {
     // SAFETY: compiled code has the packing as a constant; the rest is as the caller promises.
     unsafe {
-        let Packing { panel_row, next_row, next_panel, .. } = *packing;
+        let Packing { row: behind, panel_row, next_row, next_panel, .. } = *packing;
         for number in 0..columns.div_ceil(panel_row / size_of::<i32>()) {
             let panel = panels.add(number * next_panel);
             for part in (0..panel_row).step_by(LINE_BYTES) {
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn halo_pack_surplus_s32x16(
                     sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(i8::MIN), _mm512_loadu_si512(row(step).cast()));
                 }
                 let surplus = _mm512_sub_epi32(_mm512_setzero_si512(), sums);
-                _mm512_storeu_si512(panel.offset((*packing).row + part as isize).cast(), surplus);
+                _mm512_storeu_si512(panel.offset(behind + part as isize).cast(), surplus);
             }
         }
     }
