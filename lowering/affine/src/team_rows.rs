@@ -46,7 +46,9 @@ const BUSY_ROWS: i64 = 2048;
 /// The mapping of a fusion whose reductions are read along the rows that they reduce.
 pub(crate) fn rows_of<'c>(context: &'c Context, body: &Computation, sizes: &[i64]) -> Result<Option<WorkMapping<'c>>> {
     let Some(Rows { rank, reductions: steps, .. }) = Rows::of(context, body) else { return Ok(None) };
-    if steps.is_empty() || sizes.len() < rank || !body.roots().iter().all(|&root| is_written(body, root, sizes, rank)) {
+    let roots = body.roots();
+    let has_rows = !steps.is_empty() || roots.iter().any(|&root| !is_item(body, root, sizes));
+    if !has_rows || sizes.len() < rank || !roots.iter().all(|&root| is_written(body, root, sizes, rank)) {
         return Ok(None);
     }
     let (rows, along) = (sizes[..rank].iter().product::<i64>(), &sizes[rank..]);

@@ -167,7 +167,14 @@ impl Rows {
         {
             return None;
         }
-        if loops.is_empty() || !body.instructions.iter().any(may_have) {
+        let loop_elements: i64 = loops.iter().product();
+        // Loops over all elements would write it once for each element of its row.
+        let is_result_of_row = |id: InstructionId| {
+            let shape = body.get(id).shape.as_array();
+            roots.contains(&id) && shape.is_some_and(|shape| shape.element_count() < loop_elements)
+        };
+        let is_asked_for = |id: InstructionId| may_have(body.get(id)) || is_result_of_row(id);
+        if loops.is_empty() || !body.iter().any(|(id, _)| is_asked_for(id)) {
             return None;
         }
         let prefixes = prefixes(context, body, &roots, loops);
@@ -180,11 +187,10 @@ impl Rows {
         let rank_of = |id: InstructionId| rank_of_results(id).filter(|_| is_array(id));
         // Without dimensions along the rows, loops of reductions are what goes along them.
         let whole = row_rank_of_all(loops);
-        let is_reduction = |instruction: &Instruction| instruction.kind == OpKind::Reduce;
-        let candidates = |of: &dyn Fn(&Instruction) -> bool| {
-            body.iter().filter(|(_, instruction)| of(instruction)).filter_map(|(id, _)| rank_of(id)).min()
-        };
-        let rank = candidates(&is_reduction).or_else(|| candidates(&may_have))?;
+        let is_reduction = |id: InstructionId| body.get(id).kind == OpKind::Reduce;
+        let ids = || body.iter().map(|(id, _)| id);
+        let candidates = |of: &dyn Fn(InstructionId) -> bool| ids().filter(|&id| of(id)).filter_map(rank_of).min();
+        let rank = candidates(&is_reduction).or_else(|| candidates(&is_asked_for))?;
         let work = work(body, &|id| rank_of(id) == Some(rank));
         let mut reads = vec![Reads::default(); body.instructions.len()];
         let is_item = |id: InstructionId| body.get(id).shape.as_array().is_some_and(|shape| shape.dimensions == loops);
@@ -223,7 +229,7 @@ impl Rows {
             // What one other value of the row is simply made of is computed with it.
             let is_part = own.by_loops == 0 && own.by_values == 1 && !own.by_expensive && !roots.contains(&id);
             if is_value {
-                worth.for_loops |= may_have(instruction) && (rank < whole || is_read_along);
+                worth.for_loops |= may_have(instruction) && (rank < whole || is_read_along) || is_result_of_row(id);
                 worth.for_functions |= is_function(instruction) && follows[position] && rank == whole;
                 let is_loop = instruction.kind == OpKind::Reduce;
                 (by_loops, indices) = if is_loop { (1 << next_loop, Indices::of(id)) } else { Default::default() };
@@ -257,9 +263,9 @@ impl Rows {
             let shape = body.get(id).shape.as_array()?;
             (prefixes[id.index()] >= Some(rank)).then_some(shape.dimensions.get(..rank)? == &loops[..rank])
         };
-        let read_in_row = body.iter().map(|(id, _)| id).filter(|&id| is_read_in_row(id) == Some(true)).collect();
+        let read_in_row = ids().filter(|&id| is_read_in_row(id) == Some(true)).collect();
         let is_of_row = |id: &InstructionId| reads[id.index()].is_read && rank_of(*id) == Some(rank);
-        let reductions = body.iter().filter(|(_, own)| is_reduction(own)).map(|(id, _)| id).filter(is_of_row).collect();
+        let reductions = ids().filter(|&id| is_reduction(id)).filter(is_of_row).collect();
         Some((Rows { rank, steps, reductions, read_in_row }, worth))
     }
 }

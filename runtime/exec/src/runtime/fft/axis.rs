@@ -1,7 +1,7 @@
 //! Transforms of all signals along one axis of an array.
 
 use super::{
-    RunContext,
+    FftKind, RunContext,
     lanes::{Buffers, Lane, Rows},
     plans::Planned,
 };
@@ -60,6 +60,11 @@ impl<T: Copy> Shared<T> {
     unsafe fn range<'a>(self, range: Range<usize>) -> &'a mut [T] {
         // SAFETY: the caller's promise.
         unsafe { slice::from_raw_parts_mut(self.0.add(range.start), range.len()) }
+    }
+
+    /// Where an element is.
+    fn at(self, index: usize) -> *mut T {
+        self.0.wrapping_add(index)
     }
 
     /// # Safety
@@ -202,6 +207,22 @@ unsafe fn scatter<T: Lane>(
 }
 
 impl<T: Planned> Axis<'_, T> {
+    /// Transforms rows, if they are short.
+    ///
+    /// # Safety
+    /// As for [`ShortRowPlan::transform`].
+    unsafe fn transform_short(&self, rows: Signals, kind: FftKind, source: *const T, target: *mut T) -> bool {
+        let Some(plan) = T::short_rows(kind, rows.length).filter(|_| rows.stride == 1) else { return false };
+        let (source, target) = (Shared(source.cast_mut()), Shared(target));
+        let [before, after] = plan.lengths();
+        self.in_chunks(rows.count, rows.length, |rows| {
+            let (source, target) = (source.at(rows.start * before), target.at(rows.start * after));
+            // SAFETY: the caller's promise; rows are disjoint.
+            unsafe { plan.transform(rows.len(), source, target, self.scale) };
+        });
+        true
+    }
+
     /// Runs `body` for chunks of `0..count` groups of signals, of `points` points each group.
     fn in_chunks(&self, count: usize, points: usize, body: impl Fn(Range<usize>) + Sync) {
         match self.context.threads() {
@@ -242,6 +263,14 @@ impl<T: Planned> Axis<'_, T> {
     /// # Safety
     /// Both must hold the signals, unused by others, and not overlap otherwise.
     pub(super) unsafe fn transform(&self, signals: Signals, source: *const Complex<T>, target: *mut Complex<T>) {
+        let kind = match self.direction {
+            FftDirection::Forward => FftKind::Forward,
+            FftDirection::Inverse => FftKind::Inverse,
+        };
+        // SAFETY: the caller's promise; a complex number is two real ones.
+        if unsafe { self.transform_short(signals, kind, source.cast(), target.cast()) } {
+            return;
+        }
         let (source, target) = (Shared(source.cast_mut()), Shared(target));
         if signals.length == 1 {
             self.in_chunks(signals.count, 1, |points| {
@@ -354,6 +383,11 @@ impl<T: Planned> Axis<'_, T> {
             });
             return;
         }
+        // SAFETY: the caller's promise; a complex number is two real ones.
+        if unsafe { self.transform_short(Signals::rows(count, length), FftKind::RealForward, source, target.0.cast()) }
+        {
+            return;
+        }
         if let Some(plan) = T::real_lanes(Signals::rows(count, length)) {
             let source = Shared(source.cast_mut().cast::<Complex<T>>());
             let (pairs, spectra) = (Signals::rows(count, length / 2), Signals::rows(count, half));
@@ -446,6 +480,11 @@ impl<T: Planned> Axis<'_, T> {
                     }
                 }
             });
+            return;
+        }
+        // SAFETY: the caller's promise; a complex number is two real ones.
+        if unsafe { self.transform_short(Signals::rows(count, length), FftKind::RealInverse, source.0.cast(), target) }
+        {
             return;
         }
         // A real signal has no imaginary parts there, and the result does not depend on them.

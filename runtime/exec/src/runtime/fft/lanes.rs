@@ -38,11 +38,13 @@ pub(super) trait Lane: FftNum + Default {
     fn separate<S: Simd>(simd: S, pair: [Self::Vector<S>; 2]) -> [Self::Vector<S>; 2];
     /// The inverse of [`Lane::separate`].
     fn join<S: Simd>(simd: S, parts: [Self::Vector<S>; 2]) -> [Self::Vector<S>; 2];
+    /// Stores as many of the first lanes as there is room for.
+    fn store_first<S: Simd>(simd: S, room: &mut [Self], value: Self::Vector<S>);
 }
 
 macro_rules! lane {
     ($float:ident, $lanes:literal, $floats:ident, $as_simd:ident, $as_mut_simd:ident, $splat:ident, $add:ident, $sub:ident,
-     $mul:ident, $mul_add:ident, $neg:ident, $separate:ident, $join:ident) => {
+     $mul:ident, $mul_add:ident, $neg:ident, $separate:ident, $join:ident, $store_first:ident) => {
         impl Lane for $float {
             const LANES: usize = $lanes;
             type Vector<S: Simd> = S::$floats;
@@ -90,6 +92,10 @@ macro_rules! lane {
             fn join<S: Simd>(simd: S, parts: [S::$floats; 2]) -> [S::$floats; 2] {
                 simd.$join(parts)
             }
+            #[inline(always)]
+            fn store_first<S: Simd>(simd: S, room: &mut [Self], value: S::$floats) {
+                simd.$store_first(room, value)
+            }
         }
     };
 }
@@ -107,7 +113,8 @@ lane!(
     mul_add_f32s,
     neg_f32s,
     deinterleave_shfl_f32s,
-    interleave_shfl_f32s
+    interleave_shfl_f32s,
+    partial_store_f32s
 );
 lane!(
     f64,
@@ -122,7 +129,8 @@ lane!(
     mul_add_f64s,
     neg_f64s,
     deinterleave_shfl_f64s,
-    interleave_shfl_f64s
+    interleave_shfl_f64s,
+    partial_store_f64s
 );
 
 /// Vectors of the real and of the imaginary parts of complex numbers.
@@ -438,24 +446,33 @@ pub(super) trait InVectors {
     fn run<S: Simd>(self, simd: S);
 }
 
-pub(super) fn in_vectors(what: impl InVectors) {
-    struct With<S, F>(S, F);
+struct With<S, F>(S, F);
 
-    impl<S: Simd, F: InVectors> NullaryFnOnce for With<S, F> {
-        type Output = ();
+impl<S: Simd, F: InVectors> NullaryFnOnce for With<S, F> {
+    type Output = ();
 
-        #[inline(always)]
-        fn call(self) {
-            self.1.run(self.0);
-        }
+    #[inline(always)]
+    fn call(self) {
+        self.1.run(self.0);
     }
+}
 
-    // A position's real parts fill a vector of 256 bits.
+/// In vectors of 256 bits at most, which the real parts of a position fill.
+pub(super) fn in_vectors(what: impl InVectors) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = pulp::x86::V3::try_new() {
         return simd.vectorize(With(simd, what));
     }
     Scalar128b.vectorize(With(Scalar128b, what));
+}
+
+/// In the widest vectors that the processor has.
+pub(super) fn in_widest_vectors(what: impl InVectors) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V4::try_new() {
+        return simd.vectorize(With(simd, what));
+    }
+    in_vectors(what);
 }
 
 /// Between the spectrum of a signal's pairs of neighbours, as complex numbers, and the first half of the spectrum of the

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!  transform: an axis after the other ── axis: the signals along an axis ─┬─ lanes: several side by side, in vectors
+//!                                                                         ├─ short_rows: products with a matrix
 //!                                                                         └─ rustfft: one by one, real ones of even length by real, odd by realfft
 //! ```
 
@@ -12,6 +13,7 @@ mod lanes;
 mod plans;
 mod primes;
 mod real;
+mod short_rows;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +42,7 @@ pub struct FftDescriptor {
 
 /// The kinds of transforms.
 #[repr(i64)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FftKind {
     /// Complex to complex.
     Forward = 0,

@@ -1,9 +1,11 @@
 //! Plans of transforms, which are costly and kept for the life of the process.
 
 use super::{
+    FftKind,
     axis::{BLOCK, Signals},
     lanes::{Lane, LanePlan, RealLanePlan},
     real::{RealPlan, SHORTEST_ROW},
+    short_rows::ShortRowPlan,
 };
 use crate::runtime::tiles::square_of_eight;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
@@ -20,6 +22,7 @@ pub(super) struct Plans<T: Lane> {
     lanes: HashMap<usize, Option<Arc<LanePlan<T>>>>,
     real_lanes: HashMap<usize, Option<Arc<RealLanePlan<T>>>>,
     rows: HashMap<(usize, bool), Arc<RealPlan<T>>>,
+    short_rows: HashMap<(FftKind, usize), Option<Arc<ShortRowPlan<T>>>>,
 }
 
 impl<T: Lane> Plans<T> {
@@ -30,6 +33,7 @@ impl<T: Lane> Plans<T> {
             lanes: HashMap::new(),
             real_lanes: HashMap::new(),
             rows: HashMap::new(),
+            short_rows: HashMap::new(),
         }
     }
 }
@@ -59,6 +63,12 @@ pub(super) trait Planned: Lane {
             let key = (length, direction == FftDirection::Inverse);
             Self::with_plans(|plans| plans.rows.entry(key).or_insert_with(|| Arc::new(RealPlan::new(pairs))).clone())
         })
+    }
+
+    /// The plan for rows that are short.
+    fn short_rows(kind: FftKind, length: usize) -> Option<Arc<ShortRowPlan<Self>>> {
+        let new = || ShortRowPlan::new(kind, length).map(Arc::new);
+        Self::with_plans(|plans| plans.short_rows.entry((kind, length)).or_insert_with(new).clone())
     }
 
     /// The plan that takes several signals at a time, where it is faster than taking them one by one.

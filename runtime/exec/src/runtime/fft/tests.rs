@@ -94,39 +94,48 @@ fn transforms_follow_the_definition() {
         &[12, 20],
     ];
     for lengths in shapes {
-        let points: usize = lengths.iter().product();
-        let batch = 3;
-        let input = signal(batch * points);
-        let last = lengths[lengths.len() - 1];
-        let half = last / 2 + 1;
-        for inverse in [false, true] {
-            let kind = if inverse { FftKind::Inverse } else { FftKind::Forward };
-            let output: Vec<Complex<f64>> = run(&context, kind, true, batch, lengths, &input, input.len());
-            let expected: Vec<_> =
-                input.chunks(points).flat_map(|signal| reference(signal, lengths, inverse)).collect();
-            assert_close(&output, &expected, 1e-13);
-            let single: Vec<Complex<f32>> =
-                input.iter().map(|value| Complex::new(value.re as f32, value.im as f32)).collect();
-            let output: Vec<Complex<f32>> = run(&context, kind, false, batch, lengths, &single, input.len());
-            let output: Vec<_> = output.iter().map(|value| Complex::new(value.re.into(), value.im.into())).collect();
-            assert_close(&output, &expected, 1e-6);
-        }
-        // Real transforms: half of the spectrum there, and the signal back again.
-        let real: Vec<f64> = input.iter().map(|value| value.re).collect();
-        let complex: Vec<_> = real.iter().map(|&value| Complex::new(value, 0.0)).collect();
-        let expected: Vec<_> = complex
-            .chunks(points)
-            .flat_map(|signal| reference(signal, lengths, false))
-            .collect::<Vec<_>>()
-            .chunks(last)
-            .flat_map(|row| row[..half].to_vec())
-            .collect();
-        let spectrum: Vec<Complex<f64>> =
-            run(&context, FftKind::RealForward, true, batch, lengths, &real, expected.len());
-        assert_close(&spectrum, &expected, 1e-13);
-        let back: Vec<f64> = run(&context, FftKind::RealInverse, true, batch, lengths, &spectrum, real.len());
-        assert!(back.iter().zip(&real).all(|(a, b)| (a - b).abs() < 1e-12), "{back:?} {real:?}");
+        follow_the_definition(&context, 3, lengths);
     }
+}
+
+/// Eight rows at a time, and the rest one by one.
+#[test]
+fn short_rows_follow_the_definition() {
+    let context = RunContext::new(None);
+    (2..=32).for_each(|length| follow_the_definition(&context, 11, &[length]));
+}
+
+/// Transforms of each kind, and of the numbers of both sizes.
+fn follow_the_definition(context: &RunContext, batch: usize, lengths: &[usize]) {
+    let points: usize = lengths.iter().product();
+    let input = signal(batch * points);
+    let last = lengths[lengths.len() - 1];
+    let half = last / 2 + 1;
+    for inverse in [false, true] {
+        let kind = if inverse { FftKind::Inverse } else { FftKind::Forward };
+        let output: Vec<Complex<f64>> = run(context, kind, true, batch, lengths, &input, input.len());
+        let expected: Vec<_> = input.chunks(points).flat_map(|signal| reference(signal, lengths, inverse)).collect();
+        assert_close(&output, &expected, 1e-13);
+        let single: Vec<Complex<f32>> =
+            input.iter().map(|value| Complex::new(value.re as f32, value.im as f32)).collect();
+        let output: Vec<Complex<f32>> = run(context, kind, false, batch, lengths, &single, input.len());
+        let output: Vec<_> = output.iter().map(|value| Complex::new(value.re.into(), value.im.into())).collect();
+        assert_close(&output, &expected, 1e-6);
+    }
+    // Real transforms: half of the spectrum there, and the signal back again.
+    let real: Vec<f64> = input.iter().map(|value| value.re).collect();
+    let complex: Vec<_> = real.iter().map(|&value| Complex::new(value, 0.0)).collect();
+    let expected: Vec<_> = complex
+        .chunks(points)
+        .flat_map(|signal| reference(signal, lengths, false))
+        .collect::<Vec<_>>()
+        .chunks(last)
+        .flat_map(|row| row[..half].to_vec())
+        .collect();
+    let spectrum: Vec<Complex<f64>> = run(context, FftKind::RealForward, true, batch, lengths, &real, expected.len());
+    assert_close(&spectrum, &expected, 1e-13);
+    let back: Vec<f64> = run(context, FftKind::RealInverse, true, batch, lengths, &spectrum, real.len());
+    assert!(back.iter().zip(&real).all(|(a, b)| (a - b).abs() < 1e-12), "{back:?} {real:?}");
 }
 
 /// Lengths with larger primes, of rows and of columns that fill the lanes of vectors, on threads and alone.
