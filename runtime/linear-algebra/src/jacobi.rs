@@ -15,11 +15,14 @@ use faer::{
 
 use crate::{
     Element, in_vectors,
-    together::{LARGEST, Lanes, TOGETHER, Together},
+    together::{Elements, Lanes, TOGETHER, Together, element_by_element},
 };
 
 /// Times that all elements beside the diagonal are rotated away, at most; six are usual.
 const MOST_SWEEPS: usize = 20;
+
+/// Rows and columns of matrices up to which rotations leave no more than a rounding of the largest element.
+const SIZE_OF_ROUNDING: usize = 8;
 
 /// Eigenvalues and eigenvectors of some matrices.
 pub struct EigenTogether<T: Element> {
@@ -28,7 +31,8 @@ pub struct EigenTogether<T: Element> {
     scale: Lanes<T::Real>,
     /// The rotated matrices, which are diagonal.
     rotated: Together<T>,
-    vectors: Together<T>,
+    /// As rows.
+    vectors: Elements<T>,
     has_converged: Lanes<bool>,
 }
 
@@ -38,7 +42,7 @@ impl<T: Element> Together<T> {
         let mut found = EigenTogether {
             size: self.rows,
             scale: [one(); TOGETHER],
-            vectors: Together { elements: [[[zero(); TOGETHER]; LARGEST]; LARGEST], ..self },
+            vectors: Elements::zeros(self.rows, self.rows),
             rotated: self,
             has_converged: [false; TOGETHER],
         };
@@ -60,7 +64,7 @@ impl<T: Element> EigenTogether<T> {
         if let Some(mut vectors) = vectors {
             for (column, &place) in order.iter().enumerate() {
                 for row in 0..self.size {
-                    let element = self.vectors.elements[row][place][lane];
+                    let element = self.vectors[place][row][lane];
                     vectors[(row, column)] = if conjugated { conj(&element) } else { element };
                 }
             }
@@ -72,11 +76,13 @@ impl<T: Element> EigenTogether<T> {
     fn rotate_all(&mut self) {
         self.divide();
         for place in 0..self.size {
-            self.vectors.elements[place][place] = [one(); TOGETHER];
+            self.vectors[place][place] = [one(); TOGETHER];
         }
+        // What is rotated away comes back as what rotations of as many elements are rounded by.
+        let least = mul(&eps::<T::Real>(), &from_f64(self.size.div_ceil(SIZE_OF_ROUNDING) as f64));
         for _ in 0..MOST_SWEEPS {
             let beside = self.largest_beside_diagonal();
-            self.has_converged = from_fn(|lane| beside[lane] <= eps());
+            self.has_converged = from_fn(|lane| beside[lane] <= least);
             // What is not finite never converges.
             if (0..TOGETHER).all(|lane| self.has_converged[lane] || !is_finite(&beside[lane])) {
                 break;
@@ -130,21 +136,25 @@ impl<T: Element> EigenTogether<T> {
         let both = a[first][second];
         let [one_value, other_value]: [Lanes<T::Real>; 2] =
             [first, second].map(|place| from_fn(|lane| real(&a[place][place][lane])));
-        let rotation = Rotation::new(&one_value, &other_value, &both);
+        // Less is as good as nothing beside the largest element, 1, and products of it were subnormal.
+        let least = mul(&eps::<T::Real>(), &eps::<T::Real>());
+        let is_wanted = both.map(|value| abs1(&value) > least);
+        let rotation = Rotation::new(&one_value, &other_value, &both, &is_wanted);
+        // The rows are the columns, conjugated; what is at both axes is replaced below.
+        let [one, other] = a.two_rows(first, second);
+        rotation.conjugated().turn(one, other);
         for row in (0..self.size).filter(|&row| row != first && row != second) {
-            [a[row][first], a[row][second]] = rotation.turned(&a[row][first], &a[row][second]);
-            a[first][row] = from_fn(|lane| conj(&a[row][first][lane]));
-            a[second][row] = from_fn(|lane| conj(&a[row][second][lane]));
+            for place in [first, second] {
+                a[row][place] = a[place][row].map(|value| conj(&value));
+            }
         }
         let change = rotation.change;
         a[first][first] = from_fn(|lane| from_real(&sub(&one_value[lane], &change[lane])));
         a[second][second] = from_fn(|lane| from_real(&add(&other_value[lane], &change[lane])));
         a[first][second] = from_fn(|lane| if rotation.is_turned[lane] { zero() } else { both[lane] });
-        a[second][first] = from_fn(|lane| conj(&a[first][second][lane]));
-        let vectors = &mut self.vectors.elements;
-        for row in 0..self.size {
-            [vectors[row][first], vectors[row][second]] = rotation.turned(&vectors[row][first], &vectors[row][second]);
-        }
+        a[second][first] = a[first][second].map(|value| conj(&value));
+        let [one, other] = self.vectors.two_rows(first, second);
+        rotation.turn(one, other);
     }
 }
 
@@ -159,11 +169,11 @@ struct Rotation<T: Element> {
 }
 
 impl<T: Element> Rotation<T> {
-    /// By the values of the axes, and what stands in the row of the first and the column of the second.
+    /// By the values of the axes, and what stands in the row of the first and the column of the second, of the matrices of which it is wanted.
     #[inline(always)]
-    fn new(first: &Lanes<T::Real>, second: &Lanes<T::Real>, both: &Lanes<T>) -> Self {
+    fn new(first: &Lanes<T::Real>, second: &Lanes<T::Real>, both: &Lanes<T>, is_wanted: &Lanes<bool>) -> Self {
         let size: Lanes<T::Real> = from_fn(|lane| if T::IS_REAL { abs(&both[lane]) } else { sqrt(&abs2(&both[lane])) });
-        let is_turned: Lanes<bool> = from_fn(|lane| size[lane] > min_positive());
+        let is_turned: Lanes<bool> = from_fn(|lane| is_wanted[lane] && size[lane] > min_positive());
         let inverse: Lanes<T::Real> = from_fn(|lane| recip(&size[lane]));
         let phase: Lanes<T> =
             from_fn(|lane| if is_turned[lane] { mul_real(&both[lane], &inverse[lane]) } else { zero() });
@@ -184,13 +194,22 @@ impl<T: Element> Rotation<T> {
         Rotation { cosine, sine, change, is_turned }
     }
 
-    /// Elements of both axes, turned.
+    /// That of the conjugated elements.
     #[inline(always)]
-    fn turned(&self, first: &Lanes<T>, second: &Lanes<T>) -> [Lanes<T>; 2] {
+    fn conjugated(&self) -> Self {
+        Rotation { sine: self.sine.map(|sine| conj(&sine)), ..*self }
+    }
+
+    /// Turns elements of both axes.
+    #[inline(always)]
+    fn turn(&self, first: &mut [Lanes<T>], second: &mut [Lanes<T>]) {
         let (cosine, sine) = (&self.cosine, &self.sine);
-        let one = from_fn(|lane| sub(&mul_real(&first[lane], &cosine[lane]), &mul(&conj(&sine[lane]), &second[lane])));
-        let other = from_fn(|lane| add(&mul(&sine[lane], &first[lane]), &mul_real(&second[lane], &cosine[lane])));
-        [one, other]
+        for (first, second) in first.iter_mut().zip(second) {
+            element_by_element();
+            let (one, other) = (*first, *second);
+            *first = from_fn(|lane| sub(&mul_real(&one[lane], &cosine[lane]), &mul(&conj(&sine[lane]), &other[lane])));
+            *second = from_fn(|lane| add(&mul(&sine[lane], &one[lane]), &mul_real(&other[lane], &cosine[lane])));
+        }
     }
 }
 
@@ -198,19 +217,28 @@ impl<T: Element> Rotation<T> {
 pub struct SingularTogether<T: Element> {
     /// Each matrix's largest absolute value, which it was divided by.
     scale: Lanes<T::Real>,
-    /// The matrices times the right vectors: left vectors times singular values.
-    left: Together<T>,
-    right: Together<T>,
+    rows: usize,
+    columns: usize,
+    /// The matrices times the right vectors, left vectors times singular values, as rows.
+    left: Elements<T>,
+    /// As rows.
+    right: Elements<T>,
     has_converged: Lanes<bool>,
 }
 
 impl<T: Element> Together<T> {
     /// Singular values and vectors of matrices with no more columns than rows: columns are turned until all are orthogonal.
-    pub fn singular(self) -> SingularTogether<T> {
-        let right =
-            Together { rows: self.columns, columns: self.columns, elements: [[[zero(); TOGETHER]; LARGEST]; LARGEST] };
-        let mut found =
-            SingularTogether { scale: [one(); TOGETHER], left: self, right, has_converged: [false; TOGETHER] };
+    pub fn singular(mut self) -> SingularTogether<T> {
+        let (rows, columns) = (self.rows, self.columns);
+        let scale = divide_by_largest(&mut self, |_, _| true);
+        let mut found = SingularTogether {
+            scale,
+            rows,
+            columns,
+            left: self.elements.transposed(rows),
+            right: Elements::zeros(columns, columns),
+            has_converged: [false; TOGETHER],
+        };
         in_vectors!(found.turn_all());
         found
     }
@@ -226,9 +254,9 @@ impl<T: Element> SingularTogether<T> {
         mut left: impl FnMut(usize, usize, T),
         mut right: impl FnMut(usize, usize, T),
     ) -> Option<Vec<T::Real>> {
-        let columns = self.left.columns;
+        let columns = self.columns;
         let length = |column: usize| {
-            let squares = (0..self.left.rows).map(|row| abs2(&self.left.elements[row][column][lane]));
+            let squares = self.left[column].iter().map(|value| abs2(&value[lane]));
             sqrt(&squares.fold(zero(), |sum: T::Real, square| add(&sum, &square)))
         };
         let lengths: Vec<T::Real> = (0..columns).map(length).collect();
@@ -239,11 +267,11 @@ impl<T: Element> SingularTogether<T> {
         order.sort_by(|&a, &b| T::widen(lengths[b]).total_cmp(&T::widen(lengths[a])));
         for (column, &place) in order.iter().enumerate() {
             let factor = recip(&lengths[place]);
-            for row in 0..self.left.rows {
-                left(row, column, mul_real(&self.left.elements[row][place][lane], &factor));
+            for (row, value) in self.left[place].iter().enumerate() {
+                left(row, column, mul_real(&value[lane], &factor));
             }
-            for row in 0..columns {
-                right(row, column, self.right.elements[row][place][lane]);
+            for (row, value) in self.right[place].iter().enumerate() {
+                right(row, column, value[lane]);
             }
         }
         Some(order.into_iter().map(|place| mul(&lengths[place], &self.scale[lane])).collect())
@@ -251,10 +279,9 @@ impl<T: Element> SingularTogether<T> {
 
     #[inline(always)]
     fn turn_all(&mut self) {
-        self.scale = divide_by_largest(&mut self.left, |_, _| true);
-        let columns = self.left.columns;
+        let columns = self.columns;
         for place in 0..columns {
-            self.right.elements[place][place] = [one(); TOGETHER];
+            self.right[place][place] = [one(); TOGETHER];
         }
         for _ in 0..MOST_SWEEPS {
             let mut has_converged = [true; TOGETHER];
@@ -274,30 +301,26 @@ impl<T: Element> SingularTogether<T> {
     /// Turns two columns, so that they are orthogonal; says whether they had been already.
     #[inline(always)]
     fn turn(&mut self, first: usize, second: usize) -> Lanes<bool> {
-        let a = &mut self.left.elements;
+        let [one, other] = self.left.two_rows(first, second);
         let (mut one_value, mut other_value): (Lanes<T::Real>, Lanes<T::Real>) =
             ([zero(); TOGETHER], [zero(); TOGETHER]);
         let mut both: Lanes<T> = [zero(); TOGETHER];
-        for row in 0..self.left.rows {
-            let (one, other) = (a[row][first], a[row][second]);
+        for (one, other) in one.iter().zip(&*other) {
+            element_by_element();
             one_value = from_fn(|lane| add(&one_value[lane], &abs2(&one[lane])));
             other_value = from_fn(|lane| add(&other_value[lane], &abs2(&other[lane])));
             both = from_fn(|lane| add(&both[lane], &mul(&conj(&one[lane]), &other[lane])));
         }
-        let rotation = Rotation::new(&one_value, &other_value, &both);
-        for row in 0..self.left.rows {
-            [a[row][first], a[row][second]] = rotation.turned(&a[row][first], &a[row][second]);
-        }
-        let right = &mut self.right.elements;
-        for row in 0..self.right.rows {
-            [right[row][first], right[row][second]] = rotation.turned(&right[row][first], &right[row][second]);
-        }
-        from_fn(|lane| {
-            let lengths = mul(&one_value[lane], &other_value[lane]);
-            let most = mul(&mul(&eps::<T::Real>(), &eps::<T::Real>()), &lengths);
-            // Sums of as many products are rounded as often.
-            abs2(&both[lane]) <= mul(&from_f64::<T::Real>(16.0), &most)
-        })
+        // Sums of as many products are rounded as often.
+        let roundings = from_f64::<T::Real>(2.0 * self.rows.max(SIZE_OF_ROUNDING) as f64);
+        let most = mul(&roundings, &mul(&eps::<T::Real>(), &eps::<T::Real>()));
+        let are_orthogonal: Lanes<bool> =
+            from_fn(|lane| abs2(&both[lane]) <= mul(&most, &mul(&one_value[lane], &other_value[lane])));
+        let rotation = Rotation::new(&one_value, &other_value, &both, &are_orthogonal.map(|is| !is));
+        rotation.turn(one, other);
+        let [one, other] = self.right.two_rows(first, second);
+        rotation.turn(one, other);
+        are_orthogonal
     }
 }
 
@@ -336,6 +359,7 @@ mod tests {
     use faer::{Mat, c64};
 
     use super::*;
+    use crate::together::LARGEST;
 
     /// Multiplies matrices of several kinds with their vectors: dense ones, diagonal ones, those of one value many times, large and
     /// small ones.
@@ -397,7 +421,7 @@ mod tests {
 
     #[test]
     fn vectors_are_multiplied_by_their_values() {
-        for size in 1..=LARGEST {
+        for size in (1..=8).chain([13, LARGEST]) {
             check(size, number, 1e-13);
             check(size, |n, row, column| number(n, row, column) as f32, 1e-5);
             let complex = |n, row, column| c64::new(number(n, row, column), number(n + 7, column, row));
@@ -455,7 +479,7 @@ mod tests {
 
     #[test]
     fn right_vectors_are_multiplied_to_left_ones() {
-        for (rows, columns) in [(1, 1), (2, 2), (3, 3), (5, 3), (8, 8), (8, 2), (6, 6)] {
+        for (rows, columns) in [(1, 1), (2, 2), (3, 3), (5, 3), (8, 8), (8, 2), (6, 6), (17, 12), (32, 32)] {
             check_singular(rows, columns, regular, 1e-13);
             check_singular(rows, columns, |n, row, column| regular(n, row, column) as f32, 1e-5);
             let complex = |n: usize, row, column| {

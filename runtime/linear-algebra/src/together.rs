@@ -2,7 +2,10 @@
 
 #![allow(clippy::needless_range_loop, reason = "steps are written as formulas of matrices are, by row and column")]
 
-use std::array::from_fn;
+use std::{
+    array::from_fn,
+    ops::{Index, IndexMut},
+};
 
 use faer::{
     MatMut, MatRef,
@@ -15,7 +18,22 @@ use crate::{Element, TriangularSystem, in_vectors};
 pub const TOGETHER: usize = 16;
 
 /// Rows and columns of small matrices, at most.
-pub(crate) const LARGEST: usize = 8;
+pub(crate) const LARGEST: usize = 32;
+
+/// Rows and columns up to which rotations of both sides are sooner than an iteration.
+const LARGEST_HERMITIAN: usize = 14;
+
+/// Bytes of a row that is exchanged, at most, of larger matrices than small ones.
+const MOST_EXCHANGED_BYTES: usize = 128;
+
+/// Right-hand sides up to which solving together is sooner than products of blocks.
+const MOST_SIDES: usize = 16;
+
+/// Rows and columns up to which two matrices are enough, as most of the time goes to calls and loops of a few steps otherwise.
+const SMALL: usize = 8;
+
+/// Matrices that fill enough of the lanes.
+const MANY: usize = TOGETHER / 2;
 
 /// Rows and columns up to which together is sooner although most lanes may be for nothing, or numbers are complex, whose parts are no
 /// lanes.
@@ -24,22 +42,75 @@ const FEW: usize = 4;
 /// A value of each matrix.
 pub(crate) type Lanes<T> = [T; TOGETHER];
 
-/// Up to [`TOGETHER`] matrices of up to 8 rows and columns, all of the same size.
+/// Up to [`TOGETHER`] small matrices, all of the same size.
 pub struct Together<T> {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    pub(crate) elements: [[Lanes<T>; LARGEST]; LARGEST],
+    pub(crate) elements: Elements<T>,
+}
+
+/// The elements of some matrices, by row and column.
+pub(crate) struct Elements<T> {
+    columns: usize,
+    /// Between the beginnings of rows: an odd number, so that the elements of a column are in different sets of a cache.
+    stride: usize,
+    lanes: Vec<Lanes<T>>,
+}
+
+impl<T: Element> Elements<T> {
+    pub(crate) fn zeros(rows: usize, columns: usize) -> Self {
+        Self { columns, stride: columns | 1, lanes: vec![[zero(); TOGETHER]; rows * (columns | 1)] }
+    }
+
+    /// Two rows, the first of which comes before the second.
+    #[inline(always)]
+    pub(crate) fn two_rows(&mut self, first: usize, second: usize) -> [&mut [Lanes<T>]; 2] {
+        let (before, after) = self.lanes.split_at_mut(second * self.stride);
+        [&mut before[first * self.stride..][..self.columns], &mut after[..self.columns]]
+    }
+
+    /// The columns as rows.
+    pub(crate) fn transposed(&self, rows: usize) -> Self {
+        let mut result = Self::zeros(self.columns, rows);
+        for column in 0..self.columns {
+            (0..rows).for_each(|row| result[column][row] = self[row][column]);
+        }
+        result
+    }
+}
+
+impl<T> Index<usize> for Elements<T> {
+    type Output = [Lanes<T>];
+
+    #[inline(always)]
+    fn index(&self, row: usize) -> &[Lanes<T>] {
+        &self.lanes[row * self.stride..][..self.columns]
+    }
+}
+
+impl<T> IndexMut<usize> for Elements<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, row: usize) -> &mut [Lanes<T>] {
+        &mut self.lanes[row * self.stride..][..self.columns]
+    }
 }
 
 impl<T: Element> Together<T> {
     /// Whether matrices are small enough, and there are several.
     pub fn suits(count: usize, rows: usize, columns: usize) -> bool {
-        count > 1 && rows.max(columns) <= LARGEST
+        let size = rows.max(columns);
+        count > 1 && size <= SMALL || T::IS_REAL && count >= MANY && size <= LARGEST
+    }
+
+    /// Whether that is so for LU, which exchanges rows.
+    pub fn suits_lu(count: usize, rows: usize, columns: usize) -> bool {
+        let row_bytes = rows.max(columns) * size_of::<T>();
+        Self::suits(count, rows, columns) && (rows.max(columns) <= SMALL || row_bytes <= MOST_EXCHANGED_BYTES)
     }
 
     /// Whether right-hand sides of systems are.
     pub fn suits_sides(count: usize, rows: usize, columns: usize) -> bool {
-        Self::suits(count, rows, columns) && (T::IS_REAL || rows.min(columns) <= FEW)
+        Self::suits(count, rows, columns) && (T::IS_REAL || rows.min(columns) <= FEW) && rows.min(columns) <= MOST_SIDES
     }
 
     /// Whether rotations give eigenvalues, or singular values, sooner than an iteration does.
@@ -47,30 +118,47 @@ impl<T: Element> Together<T> {
         size <= FEW || T::IS_REAL && Self::suits(count, size, size)
     }
 
-    /// Reads matrices; lanes without one repeat the first.
+    /// As [`Self::suits_rotations`], of both sides of Hermitian matrices, whose iteration is shorter.
+    pub fn suits_hermitian(count: usize, size: usize) -> bool {
+        size <= LARGEST_HERMITIAN && Self::suits_rotations(count, size)
+    }
+
+    /// Reads matrices, which lie in memory alike; lanes without one repeat the first.
     pub fn read<'a>(matrices: &[MatRef<'a, T>]) -> Self
     where
         T: 'a,
     {
-        let (rows, columns) = matrices.first().map_or((0, 0), |matrix| matrix.shape());
-        let mut elements = [[[zero(); TOGETHER]; LARGEST]; LARGEST];
-        for lane in 0..TOGETHER {
-            let Some(matrix) = matrices.get(lane).or(matrices.first()) else { continue };
-            for (row, of_row) in elements.iter_mut().enumerate().take(rows) {
-                for (column, element) in of_row.iter_mut().enumerate().take(columns) {
-                    element[lane] = matrix[(row, column)];
-                }
+        let Some(first) = matrices.first() else {
+            return Self { rows: 0, columns: 0, elements: Elements::zeros(0, 0) };
+        };
+        let ((rows, columns), [row_stride, column_stride]) = (first.shape(), [first.row_stride(), first.col_stride()]);
+        let is_alike = |own: &MatRef<'a, T>| {
+            own.shape() == first.shape() && [own.row_stride(), own.col_stride()] == [row_stride, column_stride]
+        };
+        assert!(matrices.iter().all(is_alike), "matrices that lie in memory alike");
+        let starts: [*const T; TOGETHER] = from_fn(|lane| matrices.get(lane).unwrap_or(first).as_ptr());
+        let mut elements = Elements::zeros(rows, columns);
+        for row in 0..rows {
+            for (column, element) in elements[row].iter_mut().enumerate() {
+                let offset = row as isize * row_stride + column as isize * column_stride;
+                // SAFETY: each of the matrices has this element there.
+                *element = from_fn(|lane| unsafe { *starts[lane].offset(offset) });
             }
         }
         Together { rows, columns, elements }
     }
 
     /// Writes those elements of one of the matrices that are wanted by row and column.
-    pub fn write(&self, lane: usize, mut matrix: MatMut<'_, T>, is_wanted: impl Fn(usize, usize) -> bool) {
-        for (row, of_row) in self.elements.iter().enumerate().take(self.rows) {
-            for (column, element) in of_row.iter().enumerate().take(self.columns) {
+    pub fn write(&self, lane: usize, matrix: MatMut<'_, T>, is_wanted: impl Fn(usize, usize) -> bool) {
+        assert_eq!(matrix.shape(), (self.rows, self.columns), "a matrix of the same size");
+        let [row_stride, column_stride] = [matrix.row_stride(), matrix.col_stride()];
+        let start = matrix.as_ptr_mut();
+        for row in 0..self.rows {
+            for (column, element) in self.elements[row].iter().enumerate() {
                 if is_wanted(row, column) {
-                    matrix[(row, column)] = element[lane];
+                    let offset = row as isize * row_stride + column as isize * column_stride;
+                    // SAFETY: the matrix has this element there.
+                    unsafe { *start.offset(offset) = element[lane] };
                 }
             }
         }
@@ -97,6 +185,8 @@ impl<T: Element> Together<T> {
     fn cholesky_in_vectors(&mut self) -> Lanes<i32> {
         let (size, a) = (self.rows, &mut self.elements);
         let mut failed = [0; TOGETHER];
+        // The column of a step, conjugated.
+        let mut others = vec![[zero(); TOGETHER]; size];
         for step in 0..size {
             let value = a[step][step];
             let roots: Lanes<T> = from_fn(|lane| from_real(&sqrt(&real(&value[lane]))));
@@ -109,14 +199,11 @@ impl<T: Element> Together<T> {
             let factors: Lanes<T> = from_fn(|lane| recip(&roots[lane]));
             a[step][step] = roots;
             for row in step + 1..size {
-                a[row][step] = from_fn(|lane| mul(&a[row][step][lane], &factors[lane]));
-            }
-            for column in step + 1..size {
-                let other = a[column][step];
-                for row in column..size {
-                    let factor = a[row][step];
-                    a[row][column] =
-                        from_fn(|lane| sub(&a[row][column][lane], &mul(&factor[lane], &conj(&other[lane]))));
+                let factor = product(&a[row][step], &factors);
+                a[row][step] = factor;
+                others[row] = factor.map(|value| conj(&value));
+                for (open, other) in a[row][step + 1..=row].iter_mut().zip(&others[step + 1..=row]) {
+                    *open = less_product(open, &factor, other);
                 }
             }
         }
@@ -131,36 +218,47 @@ impl<T: Element> Together<T> {
         // x op(a) = b is op(a)ᵀ xᵀ = bᵀ.
         let transposed = system.transposed == system.left_side;
         let lower = system.lower != transposed;
-        let coefficient = |row: usize, column: usize, lane: usize| {
-            let value = if transposed { a.elements[column][row][lane] } else { a.elements[row][column][lane] };
-            if system.conjugated { conj(&value) } else { value }
+        let coefficient = |row: usize, column: usize| {
+            let values = if transposed { a.elements[column][row] } else { a.elements[row][column] };
+            if system.conjugated { values.map(|value| conj(&value)) } else { values }
         };
-        let (size, others) = if system.left_side { (self.rows, self.columns) } else { (self.columns, self.rows) };
-        let place = |row: usize, other: usize| if system.left_side { (row, other) } else { (other, row) };
+        let divided = |rest: &Lanes<T>, row: usize| -> Lanes<T> {
+            if system.unit_diagonal {
+                return *rest;
+            }
+            let diagonal = coefficient(row, row);
+            from_fn(|lane| quotient(rest[lane], diagonal[lane]))
+        };
+        let size = if system.left_side { self.rows } else { self.columns };
         for step in 0..size {
             let row = if lower { step } else { size - 1 - step };
             let known = if lower { 0..row } else { row + 1..size };
-            for other in 0..others {
-                let own = place(row, other);
-                let mut rest = self.elements[own.0][own.1];
-                for column in known.clone() {
-                    let from = place(column, other);
-                    let found = self.elements[from.0][from.1];
-                    rest = from_fn(|lane| sub(&rest[lane], &mul(&coefficient(row, column, lane), &found[lane])));
+            if !system.left_side {
+                for other in 0..self.rows {
+                    let x = &mut self.elements[other];
+                    let mut rest = x[row];
+                    for (column, found) in known.clone().zip(&x[known.clone()]) {
+                        rest = less_product(&rest, &coefficient(row, column), found);
+                    }
+                    x[row] = divided(&rest, row);
                 }
-                if !system.unit_diagonal {
-                    rest = from_fn(|lane| quotient(rest[lane], coefficient(row, row, lane)));
-                }
-                self.elements[own.0][own.1] = rest;
+                continue;
             }
+            for column in known {
+                let factor = coefficient(row, column);
+                let [before, after] = self.elements.two_rows(row.min(column), row.max(column));
+                let (own, found) = if row < column { (before, after) } else { (after, before) };
+                own.iter_mut().zip(found).for_each(|(rest, found)| *rest = less_product(rest, &factor, found));
+            }
+            self.elements[row].iter_mut().for_each(|rest| *rest = divided(rest, row));
         }
     }
 
     #[inline(always)]
     fn lu_in_vectors(&mut self, pivots: &mut [Lanes<i32>]) -> Lanes<i32> {
-        let (rows, columns, a) = (self.rows, self.columns, &mut self.elements);
+        let (rows, a) = (self.rows, &mut self.elements);
         let mut failed = [0; TOGETHER];
-        for step in 0..rows.min(columns) {
+        for step in 0..rows.min(self.columns) {
             // NaN is chosen only where it is the first element.
             let mut most: Lanes<T::Real> = from_fn(|lane| abs1(&a[step][step][lane]));
             let mut pivot = [step as i32; TOGETHER];
@@ -172,12 +270,14 @@ impl<T: Element> Together<T> {
                     pivot[lane] = if is_larger { row as i32 } else { pivot[lane] };
                 }
             }
-            for row in step + 1..rows {
-                for column in 0..columns {
-                    let (upper, own) = (a[step][column], a[row][column]);
-                    let is_exchanged = |lane: usize| pivot[lane] == row as i32;
-                    a[step][column] = from_fn(|lane| if is_exchanged(lane) { own[lane] } else { upper[lane] });
-                    a[row][column] = from_fn(|lane| if is_exchanged(lane) { upper[lane] } else { own[lane] });
+            for row in (step + 1..rows).filter(|&row| pivot.contains(&(row as i32))) {
+                let is_exchanged: Lanes<bool> = from_fn(|lane| pivot[lane] == row as i32);
+                let [upper, own] = a.two_rows(step, row);
+                for (upper, own) in upper.iter_mut().zip(own) {
+                    element_by_element();
+                    let (first, second) = (*upper, *own);
+                    *upper = from_fn(|lane| if is_exchanged[lane] { second[lane] } else { first[lane] });
+                    *own = from_fn(|lane| if is_exchanged[lane] { first[lane] } else { second[lane] });
                 }
             }
             pivots[step] = pivot.map(|row| row + 1);
@@ -190,21 +290,39 @@ impl<T: Element> Together<T> {
             }
             let scale: Lanes<T> = from_fn(|lane| recip(&value[lane]));
             for row in step + 1..rows {
-                let own = a[row][step];
-                let factor: Lanes<T> = from_fn(|lane| mul(&own[lane], &scale[lane]));
-                let factor: Lanes<T> = from_fn(|lane| if is_usable[lane] { factor[lane] } else { own[lane] });
-                a[row][step] = factor;
-                for column in step + 1..columns {
-                    let upper = a[step][column];
-                    let open = a[row][column];
-                    let next: Lanes<T> = from_fn(|lane| sub(&open[lane], &mul(&factor[lane], &upper[lane])));
+                let [upper, own] = a.two_rows(step, row);
+                let value = own[step];
+                let factor = product(&value, &scale);
+                let factor: Lanes<T> = from_fn(|lane| if is_usable[lane] { factor[lane] } else { value[lane] });
+                own[step] = factor;
+                for (upper, own) in upper[step + 1..].iter().zip(&mut own[step + 1..]) {
+                    let (open, next) = (*own, less_product(own, &factor, upper));
                     let is_changed = |lane: usize| is_usable[lane] && upper[lane] != zero();
-                    a[row][column] = from_fn(|lane| if is_changed(lane) { next[lane] } else { open[lane] });
+                    *own = from_fn(|lane| if is_changed(lane) { next[lane] } else { open[lane] });
                 }
             }
         }
         failed
     }
+}
+
+#[inline(always)]
+fn product<T: Element>(a: &Lanes<T>, b: &Lanes<T>) -> Lanes<T> {
+    from_fn(|lane| mul(&a[lane], &b[lane]))
+}
+
+/// Keeps a loop over elements from becoming one whose vectors have neighbouring elements, of lanes that stand apart: the lanes of an element
+/// are a vector.
+#[inline(always)]
+pub(crate) fn element_by_element() {
+    std::hint::black_box(());
+}
+
+/// `rest - a b`.
+#[inline(always)]
+fn less_product<T: Element>(rest: &Lanes<T>, a: &Lanes<T>, b: &Lanes<T>) -> Lanes<T> {
+    element_by_element();
+    from_fn(|lane| sub(&rest[lane], &mul(&a[lane], &b[lane])))
 }
 
 /// A quotient. Squares of parts of complex numbers may be too large or small, those of a reciprocal are not.
@@ -252,7 +370,7 @@ mod tests {
 
     #[test]
     fn exchanges_are_those_of_one_matrix() {
-        for (rows, columns) in [(1, 1), (2, 2), (3, 5), (8, 8), (7, 4)] {
+        for (rows, columns) in [(1, 1), (2, 2), (3, 5), (8, 8), (7, 4), (11, 9)] {
             let steps = rows.min(columns);
             let matrices = samples(rows, columns);
             let mut together = Together::read(&views(&matrices));
@@ -270,7 +388,7 @@ mod tests {
 
     #[test]
     fn factors_are_those_of_one_matrix() {
-        for size in 1..=LARGEST {
+        for size in (1..=8).chain([LARGEST]) {
             let squares: Vec<Mat<f64>> = samples(size, size).iter().map(|x| x * x.transpose()).collect();
             let mut together = Together::read(&views(&squares));
             let failed = together.cholesky();

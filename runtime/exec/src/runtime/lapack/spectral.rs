@@ -58,7 +58,7 @@ fn hermitian<T: Element>(
         }
         finish(index, result.is_some());
     };
-    if Together::<T>::suits_rotations(input.count, size) {
+    if Together::<T>::suits_hermitian(input.count, size) {
         for_each_group(context, input.count, 10 * size.pow(3), |group| {
             // SAFETY: this thread alone handles these matrices, which are read before anything is written.
             unsafe {

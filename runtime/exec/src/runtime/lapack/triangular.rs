@@ -98,7 +98,7 @@ pub(super) fn getrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
     if input.count > 0 && pivots.length < steps {
         return Err("too few pivots".into());
     }
-    if Together::<T>::suits(input.count, input.rows, input.columns) {
+    if Together::<T>::suits_lu(input.count, input.rows, input.columns) {
         for_each_group(context, input.count, steps * input.rows * input.columns / 2, |group| {
             // SAFETY: this thread alone handles these matrices.
             unsafe {
