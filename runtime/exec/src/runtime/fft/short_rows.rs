@@ -40,7 +40,8 @@ impl<T: Lane> ShortRowPlan<T> {
     /// None where another way is faster.
     pub(super) fn new(kind: FftKind, points: usize) -> Option<Self> {
         let is_real = matches!(kind, FftKind::RealForward | FftKind::RealInverse);
-        let has_slow_factor = || points > LARGEST_FAST_FACTOR && (2..points).all(|factor| points % factor != 0);
+        let has_slow_factor =
+            || points > LARGEST_FAST_FACTOR && !(2..points).any(|factor| points.is_multiple_of(factor));
         let pays = is_real || points <= MOST_COMPLEX_POINTS || has_slow_factor();
         if !(2..=MOST_POINTS).contains(&points) || !pays {
             return None;
