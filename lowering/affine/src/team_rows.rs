@@ -43,7 +43,7 @@ const LEAST_VECTORS_OF_THREAD: i64 = 4;
 /// Rows that keep a GPU busy with a warp for each.
 const BUSY_ROWS: i64 = 2048;
 
-/// The mapping of a fusion whose reductions are read along the rows that they reduce.
+/// The mapping of a fusion whose reductions are read along the rows that they reduce, or that writes a value for each row beside its elements.
 pub(crate) fn rows_of<'c>(context: &'c Context, body: &Computation, sizes: &[i64]) -> Result<Option<WorkMapping<'c>>> {
     let Some(Rows { rank, reductions: steps, .. }) = Rows::of(context, body) else { return Ok(None) };
     let roots = body.roots();

@@ -9,6 +9,7 @@ use std::{
 
 use faer::{
     MatMut, MatRef,
+    prelude::ReborrowMut,
     traits::math_utils::{abs1, conj, from_real, is_finite, is_nan, mul, real, recip, sqrt, sub, zero},
 };
 
@@ -149,16 +150,13 @@ impl<T: Element> Together<T> {
     }
 
     /// Writes those elements of one of the matrices that are wanted by row and column.
-    pub fn write(&self, lane: usize, matrix: MatMut<'_, T>, is_wanted: impl Fn(usize, usize) -> bool) {
+    pub fn write(&self, lane: usize, mut matrix: MatMut<'_, T>, is_wanted: impl Fn(usize, usize) -> bool) {
         assert_eq!(matrix.shape(), (self.rows, self.columns), "a matrix of the same size");
-        let [row_stride, column_stride] = [matrix.row_stride(), matrix.col_stride()];
-        let start = matrix.as_ptr_mut();
         for row in 0..self.rows {
             for (column, element) in self.elements[row].iter().enumerate() {
                 if is_wanted(row, column) {
-                    let offset = row as isize * row_stride + column as isize * column_stride;
-                    // SAFETY: the matrix has this element there.
-                    unsafe { *start.offset(offset) = element[lane] };
+                    // SAFETY: the matrix has this element.
+                    unsafe { *matrix.rb_mut().ptr_at_mut(row, column) = element[lane] };
                 }
             }
         }

@@ -446,33 +446,24 @@ pub(super) trait InVectors {
     fn run<S: Simd>(self, simd: S);
 }
 
-struct With<S, F>(S, F);
-
-impl<S: Simd, F: InVectors> NullaryFnOnce for With<S, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        self.1.run(self.0);
-    }
-}
-
-/// In vectors of 256 bits at most, which the real parts of a position fill.
 pub(super) fn in_vectors(what: impl InVectors) {
+    struct With<S, F>(S, F);
+
+    impl<S: Simd, F: InVectors> NullaryFnOnce for With<S, F> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            self.1.run(self.0);
+        }
+    }
+
+    // A position's real parts fill a vector of 256 bits.
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = pulp::x86::V3::try_new() {
         return simd.vectorize(With(simd, what));
     }
     Scalar128b.vectorize(With(Scalar128b, what));
-}
-
-/// In the widest vectors that the processor has.
-pub(super) fn in_widest_vectors(what: impl InVectors) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = pulp::x86::V4::try_new() {
-        return simd.vectorize(With(simd, what));
-    }
-    in_vectors(what);
 }
 
 /// Between the spectrum of a signal's pairs of neighbours, as complex numbers, and the first half of the spectrum of the

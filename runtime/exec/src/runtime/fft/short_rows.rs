@@ -3,11 +3,11 @@
 
 use super::{
     FftKind,
-    lanes::{InVectors, Lane, in_widest_vectors, root},
+    lanes::{Lane, root},
 };
 use aligned_vec::AVec;
 use num_complex::Complex;
-use pulp::Simd;
+use pulp::{Arch, Simd, WithSimd};
 use std::{array::from_fn, iter::repeat_n};
 
 /// Points of a row of real numbers that is transformed so, at most, and of one of a prime number of complex ones.
@@ -84,7 +84,7 @@ impl<T: Lane> ShortRowPlan<T> {
     /// # Safety
     /// Both must hold the rows, unused by others; they may be the same place, and not overlap otherwise.
     pub(super) unsafe fn transform(&self, count: usize, source: *const T, target: *mut T, scale: T) {
-        in_widest_vectors(Transform { plan: self, count, source, target, scale });
+        Arch::new().dispatch(Transform { plan: self, count, source, target, scale });
     }
 }
 
@@ -106,9 +106,11 @@ struct Transform<'a, T> {
     scale: T,
 }
 
-impl<T: Lane> InVectors for Transform<'_, T> {
+impl<T: Lane> WithSimd for Transform<'_, T> {
+    type Output = ();
+
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let mut room = [T::default(); ROWS * 2 * (MOST_POINTS + 1)];
         let whole = self.count / ROWS * ROWS;
         (0..whole).step_by(ROWS).for_each(|row| self.rows::<S, ROWS>(simd, row, &mut room));
@@ -148,10 +150,9 @@ impl<T: Lane> Transform<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use pulp::Scalar128b;
+    use pulp::{Scalar128b, Scalar256b};
 
     use super::*;
-    use crate::runtime::fft::lanes::in_vectors;
 
     /// Vectors of a half and of a quarter of the size, as other processors have, give what those of this one give.
     #[test]
@@ -176,9 +177,9 @@ mod tests {
                 target: target.as_mut_ptr(),
                 scale: 0.5,
             };
-            in_widest_vectors(transform(&mut widest));
-            in_vectors(transform(&mut wide));
-            transform(&mut narrow).run(Scalar128b);
+            Arch::new().dispatch(transform(&mut widest));
+            transform(&mut wide).with_simd(Scalar256b);
+            transform(&mut narrow).with_simd(Scalar128b);
             for other in [wide, narrow] {
                 let difference = other.iter().zip(&widest).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 assert!(difference < 1e-12, "{kind:?} of {points}: {difference}");
