@@ -304,13 +304,3 @@ impl From<PassError> for PassFailure {
         PassFailure::new(kind, error.to_string()).at(instruction)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_sorted_and_unique() {
-        assert!(PASSES.is_sorted_by(|a, b| a.name < b.name));
-    }
-}

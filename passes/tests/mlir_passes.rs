@@ -6,7 +6,7 @@ use melior::ir::operation::OperationLike;
 use mlir_ext::pass_pipeline::PipelineError;
 use passes::assign_buffers::{self, read_assignment};
 use passes::pipeline::{self, HLO};
-use passes::registry::PassStatistics;
+use passes::registry::{self, PassStatistics};
 
 /// The text of a module after a pass, and its hits.
 fn run(pass: &str, body: &str) -> (String, PassStatistics) {
@@ -353,4 +353,9 @@ fn places_in_memory_are_in_the_text_and_checked_where_they_are_read() {
     let wrong = text.replace("[constant 0, ", "[register 0, ");
     let error = dialect::parse(&context, &wrong).map(drop).unwrap_err().to_string();
     assert!(error.contains("`register` is no kind of buffer"), "{error}");
+}
+
+#[test]
+fn names_of_passes_are_sorted_and_unique() {
+    assert!(registry::all().is_sorted_by(|a, b| a.name() < b.name()));
 }

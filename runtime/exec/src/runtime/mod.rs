@@ -99,22 +99,3 @@ pub fn symbols() -> &'static [Symbol<'static>] {
     });
     &table.0
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing_names_its_feature() {
-        assert_eq!(why_missing("halo_fft"), "it comes with halo's feature `fourier`, which this build is without");
-        assert_eq!(why_missing("other"), "nothing defines it");
-        assert_eq!(missing_feature("lapack_dpotrf_ffi").is_none(), cfg!(feature = "linear-algebra"));
-        for (name, feature) in OPTIONAL {
-            let is_built = match *feature {
-                "fourier" => cfg!(feature = "fourier"),
-                _ => cfg!(feature = "linear-algebra"),
-            };
-            assert_eq!(symbols().iter().any(|(own, _)| own == name), is_built, "{name}");
-        }
-    }
-}

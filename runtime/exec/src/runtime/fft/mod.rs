@@ -14,9 +14,6 @@ mod plans;
 mod primes;
 mod real;
 mod short_rows;
-#[cfg(test)]
-mod tests;
-
 use super::{RunContext, context::context_at};
 use axis::{Axis, Signals};
 use num_complex::Complex;

@@ -129,4 +129,30 @@ fn values<'a, const COUNT: usize>(configuration: &'a str, names: [&str; COUNT]) 
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_found() {
+        assert_eq!(values("{mode = 86 : ui8, uplo = 76 : ui8}", ["uplo", "mode"]), [Some("76"), Some("86")]);
+        assert_eq!(values("{low=-1:i32,size =3}", ["low", "size", "high"]), [Some("-1"), Some("3"), None]);
+        assert_eq!(values("{left = true}", ["left", "lef", "true"]), [Some("true"), None, None]);
+        assert_eq!(values("{}", ["uplo"]), [None]);
+        assert_eq!(values("{uplo = , , =", ["uplo", ""]), [Some(""), Some("")]);
+    }
+
+    #[test]
+    fn flags_are_found() {
+        let call = |configuration| CustomCall {
+            target: "",
+            configuration,
+            operands: Vec::new(),
+            results: Vec::new(),
+            is_tuple: false,
+        };
+        assert_eq!(flag(&call("{left = true, transpose = false}"), "left"), Ok(true));
+        assert_eq!(flag(&call("{left = true, transpose = false}"), "transpose"), Ok(false));
+        assert!(flag(&call("{left = 1 : i32}"), "left").is_err());
+        assert!(flag(&call("{}"), "left").is_err());
+    }
+}

@@ -110,6 +110,3 @@ fn sort_rows(context: &RunContext, rows: &Rows) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

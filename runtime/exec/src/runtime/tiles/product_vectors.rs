@@ -299,16 +299,35 @@ pub unsafe extern "C" fn halo_pack_surplus_s32x16(
     }
 }
 
-/// Does something for each row of a tile; loops over this many are not always unrolled.
-macro_rules! for_each_row {
-    ($row:ident < $rows:ident, $body:block) => {
-        for_each_row!($row < $rows, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
-    };
-    ($row:ident < $rows:ident, $body:block, $($number:literal)*) => {
-        $(if $number < $rows {
-            let $row = $number;
+/// Does something for each of some numbers below a constant: those above are no code. Loops are not always unrolled, and iterators
+/// are several times as much code for the compiler, for each of the hundreds of tiles.
+macro_rules! for_each {
+    ($item:ident in [$($number:literal)*] < $count:expr, $body:block) => {
+        $(if const { $number < $count } {
+            let $item = $number;
             $body
         })*
+    };
+}
+
+/// Does something for each row of a tile.
+macro_rules! for_each_row {
+    ($row:ident < $rows:ident, $body:block) => {
+        for_each!($row in [0 1 2 3 4 5 6 7 8 9 10 11 12 13] < $rows, $body)
+    };
+}
+
+/// Does something for each vector of a row.
+macro_rules! for_each_vector {
+    ($vector:ident < $vectors:ident, $body:block) => {
+        for_each!($vector in [0 1] < $vectors, $body)
+    };
+}
+
+/// Does something for each pointer to rows of a tile.
+macro_rules! for_each_pointer {
+    ($pointer:ident < $rows:ident, $body:block) => {
+        for_each!($pointer in [0 1 2 3 4] < $rows.div_ceil(ROWS_OF_POINTER), $body)
     };
 }
 
@@ -382,21 +401,23 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
         let lanes = V::first(block.columns - (VECTORS - 1) * V::LANES);
         let is_part = |vector: usize| PART && vector + 1 == VECTORS;
         let start = block.b.wrapping_byte_offset(distances.b_start);
-        let start = std::array::from_fn(|vector| match distances.b_start {
-            0 => V::zero(),
-            _ => V::load(start.add(vector * V::LANES)),
-        });
-        let mut sums: [[V; VECTORS]; ROWS] = [start; ROWS];
+        let mut before = [V::zero(); VECTORS];
+        if distances.b_start != 0 {
+            for_each_vector!(vector < VECTORS, { before[vector] = V::load(start.add(vector * V::LANES)) });
+        }
+        let mut sums = [before; ROWS];
         for_each_row!(row < ROWS, {
             let c = c.wrapping_byte_offset(row as isize * distances.c_row);
-            (0..VECTORS).for_each(|vector| prefetch(c.wrapping_add(vector * V::LANES)));
+            for_each_vector!(vector < VECTORS, { prefetch(c.wrapping_add(vector * V::LANES)) });
         });
         let steps_of_line = LINE_BYTES / size_of::<V::Element>();
         let spreads = size_of::<V>() == LINE_BYTES && ROWS >= LEAST_ROWS_SPREAD;
         let (mut first, mut panel) = (a, block.b);
         for _ in 0..distances.runs {
-            let mut rows: [*const V::Element; 5] = std::array::from_fn(|group| {
-                apart(first.wrapping_byte_offset((ROWS_OF_POINTER * group) as isize * distances.a_row))
+            let mut rows = [first; 5];
+            for_each_pointer!(pointer < ROWS, {
+                let distance = (ROWS_OF_POINTER * pointer) as isize * distances.a_row;
+                rows[pointer] = apart(first.wrapping_byte_offset(distance));
             });
             let mut next = first.wrapping_byte_offset(distances.a_ahead);
             let mut b = panel;
@@ -415,7 +436,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
                 let rows_ahead = ahead.rows.min(ahead.at_once);
                 ahead.rows -= rows_ahead;
                 for _ in 0..rows_ahead {
-                    (0..VECTORS).for_each(|vector| prefetch_far(ahead.place.wrapping_add(vector * V::LANES)));
+                    for_each_vector!(vector < VECTORS, { prefetch_far(ahead.place.wrapping_add(vector * V::LANES)) });
                     ahead.place = ahead.place.wrapping_byte_offset(distances.b_step);
                 }
                 left -= steps;
@@ -426,20 +447,23 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
                             row_ahead = row_ahead.wrapping_byte_offset(distances.a_row);
                         }
                         let later = b.wrapping_byte_offset(STEPS_AHEAD * distances.b_step);
-                        (0..VECTORS).for_each(|vector| prefetch(later.wrapping_add(vector * V::LANES)));
+                        for_each_vector!(vector < VECTORS, { prefetch(later.wrapping_add(vector * V::LANES)) });
                     }
-                    let columns: [V; VECTORS] = std::array::from_fn(|vector| {
+                    let mut columns = [V::zero(); VECTORS];
+                    for_each_vector!(vector < VECTORS, {
                         let b = b.wrapping_add(vector * V::LANES);
-                        if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) }
+                        columns[vector] = if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) };
                     });
                     for_each_row!(row < ROWS, {
                         let distance = (row % ROWS_OF_POINTER) as isize * distances.a_row;
                         let factor = V::broadcast(rows[row / ROWS_OF_POINTER].wrapping_byte_offset(distance));
-                        for (sum, column) in sums[row].iter_mut().zip(columns) {
-                            *sum = factor.multiply_add(column, *sum);
-                        }
+                        for_each_vector!(vector < VECTORS, {
+                            sums[row][vector] = factor.multiply_add(columns[vector], sums[row][vector]);
+                        });
                     });
-                    rows = rows.map(|row| apart(row.wrapping_byte_offset(distances.a_step)));
+                    for_each_pointer!(pointer < ROWS, {
+                        rows[pointer] = apart(rows[pointer].wrapping_byte_offset(distances.a_step));
+                    });
                     b = b.wrapping_byte_offset(distances.b_step);
                 }
             }
@@ -448,13 +472,14 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
         }
         for_each_row!(row < ROWS, {
             let c = c.byte_offset(row as isize * distances.c_row);
-            for (vector, sum) in sums[row].iter_mut().enumerate() {
+            for_each_vector!(vector < VECTORS, {
                 let c = c.add(vector * V::LANES);
+                let mut sum = sums[row][vector];
                 if block.adds {
-                    *sum = sum.add(if is_part(vector) { V::load_part(c, lanes) } else { V::load(c) });
+                    sum = sum.add(if is_part(vector) { V::load_part(c, lanes) } else { V::load(c) });
                 }
                 if is_part(vector) { sum.store_part(c, lanes) } else { sum.store(c) }
-            }
+            });
         });
     }
 }

@@ -1,10 +1,11 @@
 //! The fast orders against the comparator path, and both against the standard library.
 
-use super::*;
-use crate::ThreadPool;
-use crate::runtime::primitive_type;
 use std::cmp::Ordering;
 use std::time::Instant;
+
+use exec::ThreadPool;
+use exec::runtime::sort::{Comparator, SortDescriptor, SortOrder, halo_sort};
+use exec::runtime::{RunContext, primitive_type};
 
 #[repr(C)]
 struct Described<const N: usize> {

@@ -1,8 +1,9 @@
 //! Each handler's results multiplied back.
 
-use super::*;
-use crate::runtime::{custom_call::CallBuffer, primitive_type};
+use exec::runtime::{RunContext, primitive_type};
 use num_complex::Complex;
+
+use crate::custom_call::{Buffer, call};
 
 type C = Complex<f64>;
 
@@ -91,53 +92,24 @@ enum Data<'a> {
 }
 
 fn run(name: &str, configuration: &str, operands: Vec<Data>, results: Vec<Data>) {
-    let (_, handler) = handlers().find(|(handler, _)| handler == name).unwrap();
-    let mut dimensions = Vec::new();
-    let mut element_types = Vec::new();
-    let mut addresses: Vec<*mut u8> = Vec::new();
-    let operand_count = operands.len();
-    for data in operands.into_iter().chain(results) {
-        let element_type = match data {
-            Data::Matrix(_) | Data::Complex(_) => primitive_type::C128,
-            Data::RealMatrix(_) | Data::Real(_) => primitive_type::F64,
-            Data::Integers(_) => primitive_type::S32,
+    let mut described = |data: Data| {
+        let (element_type, sizes, address): (_, Vec<usize>, *mut u8) = match data {
+            Data::Matrix(m) => (primitive_type::C128, vec![m.rows, m.columns], m.data.as_mut_ptr().cast()),
+            Data::RealMatrix(m) => (primitive_type::F64, vec![m.rows, m.columns], m.data.as_mut_ptr().cast()),
+            Data::Complex(v) => (primitive_type::C128, vec![v.len()], v.as_mut_ptr().cast()),
+            Data::Real(v) => (primitive_type::F64, vec![v.len()], v.as_mut_ptr().cast()),
+            Data::Integers(v) => (primitive_type::S32, vec![v.len()], v.as_mut_ptr().cast()),
         };
-        let (shape, address): (Vec<i64>, *mut u8) = match data {
-            Data::Matrix(m) => (vec![m.rows as i64, m.columns as i64], m.data.as_mut_ptr().cast()),
-            Data::RealMatrix(m) => (vec![m.rows as i64, m.columns as i64], m.data.as_mut_ptr().cast()),
-            Data::Complex(v) => (vec![v.len() as i64], v.as_mut_ptr().cast()),
-            Data::Real(v) => (vec![v.len() as i64], v.as_mut_ptr().cast()),
-            Data::Integers(v) => (vec![v.len() as i64], v.as_mut_ptr().cast()),
-        };
-        dimensions.push(shape);
-        element_types.push(element_type);
-        addresses.push(address);
-    }
-    let mut buffers: Vec<CallBuffer> = dimensions
-        .iter()
-        .zip(addresses)
-        .zip(element_types)
-        .map(|((dimensions, address), element_type)| CallBuffer {
-            element_type,
-            dimensions,
-            minor_to_major: if dimensions.len() == 2 { &[0, 1] } else { &[0] },
-            declared_minor_to_major: if dimensions.len() == 2 { &[0, 1] } else { &[0] },
-            address,
-            is_read: true,
-        })
-        .collect();
-    let results = buffers.split_off(operand_count);
-    let call = CustomCall { target: name, configuration, operands: buffers, results, is_tuple: true };
-    handler(&call, &RunContext::new(None)).unwrap();
-}
-
-#[test]
-fn attributes_are_found() {
-    assert_eq!(values("{mode = 86 : ui8, uplo = 76 : ui8}", ["uplo", "mode"]), [Some("76"), Some("86")]);
-    assert_eq!(values("{low=-1:i32,size =3}", ["low", "size", "high"]), [Some("-1"), Some("3"), None]);
-    assert_eq!(values("{left = true}", ["left", "lef", "true"]), [Some("true"), None, None]);
-    assert_eq!(values("{}", ["uplo"]), [None]);
-    assert_eq!(values("{uplo = , , =", ["uplo", ""]), [Some(""), Some("")]);
+        let dimensions = sizes.iter().map(|&size| size as i64).collect();
+        let column_major = (0..sizes.len() as i64).collect();
+        Buffer { element_type, dimensions, order: column_major, declared_order: None, address }
+    };
+    let operands: Vec<Buffer> = operands.into_iter().map(&mut described).collect();
+    let results: Vec<Buffer> = results.into_iter().map(&mut described).collect();
+    let context = RunContext::new(None);
+    // SAFETY: the arrays have these sizes.
+    unsafe { call(&context, name, configuration, &operands, &results, true) };
+    assert_eq!(context.failure(), None);
 }
 
 #[test]
@@ -320,21 +292,6 @@ fn reflections_of_extreme_columns_are_unitary() {
         run("lapack_zgeqrf_ffi", "{}", vec![Data::Matrix(&mut a.clone())], results);
         apply(&packed, &taus, &identity(3), true, false).assert_orthonormal();
     }
-}
-
-#[test]
-fn flags_are_found() {
-    let call = |configuration| CustomCall {
-        target: "",
-        configuration,
-        operands: Vec::new(),
-        results: Vec::new(),
-        is_tuple: false,
-    };
-    assert_eq!(flag(&call("{left = true, transpose = false}"), "left"), Ok(true));
-    assert_eq!(flag(&call("{left = true, transpose = false}"), "transpose"), Ok(false));
-    assert!(flag(&call("{left = 1 : i32}"), "left").is_err());
-    assert!(flag(&call("{}"), "left").is_err());
 }
 
 /// (packed, columns from 1, taus) of `geqp3`.

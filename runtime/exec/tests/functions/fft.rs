@@ -1,8 +1,11 @@
 //! Transforms against their definition.
 
-use super::*;
-use crate::ThreadPool;
 use std::f64::consts::TAU;
+
+use exec::ThreadPool;
+use exec::runtime::RunContext;
+use exec::runtime::fft::{FftDescriptor, FftKind, halo_fft};
+use num_complex::Complex;
 
 /// The definition, of a row-major array.
 fn reference(input: &[Complex<f64>], lengths: &[usize], inverse: bool) -> Vec<Complex<f64>> {
