@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     ffi::c_void,
     ptr, slice, str,
-    sync::{Arc, LazyLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 /// A buffer that a custom call reads or writes.
@@ -49,13 +49,17 @@ pub type CFunction = unsafe extern "C" fn(out: *mut c_void, ins: *const *const c
 
 type Handler = Arc<dyn Fn(&CustomCall, &RunContext) -> Result<(), String> + Send + Sync>;
 
-static HANDLERS: LazyLock<RwLock<HashMap<String, Handler>>> = LazyLock::new(|| {
-    #[cfg(feature = "linear-algebra")]
-    let lapack = super::lapack::handlers().map(|(name, handler)| (name, Arc::new(handler) as Handler));
-    #[cfg(not(feature = "linear-algebra"))]
-    let lapack = std::iter::empty::<(String, Handler)>();
-    RwLock::new(lapack.chain([(REQUIRE.to_string(), Arc::new(require) as Handler)]).collect())
-});
+/// The registered functions. A static that names LAPACK's by itself would be compiled into every test of this crate, with all of them.
+fn handlers() -> &'static RwLock<HashMap<String, Handler>> {
+    static HANDLERS: OnceLock<RwLock<HashMap<String, Handler>>> = OnceLock::new();
+    HANDLERS.get_or_init(|| {
+        #[cfg(feature = "linear-algebra")]
+        let lapack = super::lapack::handlers().map(|(name, handler)| (name, Arc::new(handler) as Handler));
+        #[cfg(not(feature = "linear-algebra"))]
+        let lapack = std::iter::empty::<(String, Handler)>();
+        RwLock::new(lapack.chain([(REQUIRE.to_string(), Arc::new(require) as Handler)]).collect())
+    })
+}
 
 /// What a pass makes of a rule that only run-time sizes decide: `hlo::ops::custom_call_targets::REQUIRE`.
 const REQUIRE: &str = "halo.require";
@@ -74,7 +78,7 @@ pub fn register(
     target: &str,
     handler: impl Fn(&CustomCall, &RunContext) -> Result<(), String> + Send + Sync + 'static,
 ) {
-    HANDLERS.write().unwrap_or_else(PoisonError::into_inner).insert(target.into(), Arc::new(handler));
+    handlers().write().unwrap_or_else(PoisonError::into_inner).insert(target.into(), Arc::new(handler));
 }
 
 /// Registers a C function under a name, in place of any before.
@@ -172,7 +176,7 @@ impl<'b, 'a> Relaid<'b, 'a> {
 
 /// Whether a function is registered under a name.
 pub fn is_registered(target: &str) -> bool {
-    HANDLERS.read().unwrap_or_else(PoisonError::into_inner).contains_key(target)
+    handlers().read().unwrap_or_else(PoisonError::into_inner).contains_key(target)
 }
 
 /// Calls a registered function.
@@ -214,7 +218,7 @@ pub unsafe extern "C" fn halo_custom_call(
                 is_tuple,
             }
         };
-        let handler = HANDLERS.read().unwrap_or_else(PoisonError::into_inner).get(call.target).cloned();
+        let handler = handlers().read().unwrap_or_else(PoisonError::into_inner).get(call.target).cloned();
         let handler = handler.ok_or_else(|| {
             let said = format!("no function is registered as `{}`", call.target);
             missing_feature(call.target).map_or_else(|| said.clone(), |reason| format!("{said}: {reason}"))

@@ -12,7 +12,7 @@ use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftDirection, FftPlanner};
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 /// Every plan that was asked for.
@@ -116,16 +116,16 @@ fn rows_pay<T: Lane>(Signals { count, length, .. }: Signals) -> bool {
 }
 
 macro_rules! planned {
-    ($float:ty, $plans:ident) => {
-        static $plans: LazyLock<Mutex<Plans<$float>>> = LazyLock::new(|| Mutex::new(Plans::new()));
-
+    ($float:ty) => {
         impl Planned for $float {
             fn with_plans<R>(call: impl FnOnce(&mut Plans<Self>) -> R) -> R {
-                call(&mut $plans.lock().unwrap_or_else(PoisonError::into_inner))
+                static PLANS: OnceLock<Mutex<Plans<$float>>> = OnceLock::new();
+                let plans = PLANS.get_or_init(|| Mutex::new(Plans::new()));
+                call(&mut plans.lock().unwrap_or_else(PoisonError::into_inner))
             }
         }
     };
 }
 
-planned!(f32, PLANS_F32);
-planned!(f64, PLANS_F64);
+planned!(f32);
+planned!(f64);
