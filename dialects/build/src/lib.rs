@@ -26,7 +26,7 @@ pub fn build(target: &str) {
     for path in sources.iter().chain(&common).filter(|path| path.exists()) {
         println!("cargo:rerun-if-changed={}", path.display());
     }
-    for variable in installation::VARIABLES {
+    for variable in installation::VARIABLES.into_iter().chain(["CXX"]) {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let prefix =

@@ -97,7 +97,8 @@ pub(super) fn lanes_of_loop(
     let operations = computation.instructions.iter().filter(elementwise).count();
     let narrow = lanes * (32 / register_bits(computation).min(32));
     if narrow > lanes && fits(narrow) {
-        return narrow;
+        let is_spread = !reads_neighbours && reduces_bytes_apart(computation, sizes);
+        return if is_spread { narrow.min(lanes_of_shuffles(computation, lanes)) } else { narrow };
     }
     if !reads_neighbours {
         return lanes;
@@ -121,6 +122,18 @@ pub(super) fn lanes_of_loop(
     let plain = is_plain.then(|| vectors_side_by_side(vector_loop, lanes, [most, most / 2], target)).flatten();
     let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].map(|vectors| lanes * vectors);
     plain.into_iter().chain(several).find(|&wide| fits(wide)).unwrap_or(lanes)
+}
+
+/// Whether bytes are reduced in rows or windows of no power of two, where no shuffle but the most recent ones brings those of more lanes
+/// together: what takes their place is ten times the code, and no faster.
+fn reduces_bytes_apart(computation: &Computation, sizes: &[i64]) -> bool {
+    let elements = sizes.iter().product::<i64>().max(1);
+    let is_apart = |own: &Instruction| {
+        let read = own.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
+        let terms = read.map_or(1, |read| read.element_count() / elements);
+        matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) && terms > 1 && terms.count_ones() > 1
+    };
+    register_bits(computation) == 8 && computation.instructions.iter().any(is_apart)
 }
 
 /// Whether arrays are of `bf16`, of which pairs are read and stored at once, and maybe of `f32`, and none is reduced.
