@@ -48,7 +48,7 @@ use crate::traced::{Traced, bounds_of};
 use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
 use crossed::{Crossing, crossing};
-use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, register_bits, vector_lanes};
+use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, reduces_bytes_apart, register_bits, vector_lanes};
 use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -375,7 +375,8 @@ fn loops_over_elements<'c>(
     let lanes_of = |number: usize| {
         let own = lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target);
         let inside = items(&loops[number + 1..]);
-        let is_shuffled = inside > MOST_NEIGHBOURS && are_together(inside, computation);
+        let is_shuffled = inside > MOST_NEIGHBOURS && are_together(inside, computation)
+            || !reads_neighbours && reduces_bytes_apart(computation, sizes);
         if is_shuffled { own.min(lanes_of_shuffles(computation, lanes)) } else { own }
     };
     let vectors: Vec<(usize, u32)> = match (squares, crossed) {

@@ -97,8 +97,7 @@ pub(super) fn lanes_of_loop(
     let operations = computation.instructions.iter().filter(elementwise).count();
     let narrow = lanes * (32 / register_bits(computation).min(32));
     if narrow > lanes && fits(narrow) {
-        let is_spread = !reads_neighbours && reduces_bytes_apart(computation, sizes);
-        return if is_spread { narrow.min(lanes_of_shuffles(computation, lanes)) } else { narrow };
+        return narrow;
     }
     if !reads_neighbours {
         return lanes;
@@ -126,12 +125,12 @@ pub(super) fn lanes_of_loop(
 
 /// Whether bytes are reduced in rows or windows of no power of two, where no shuffle but the most recent ones brings those of more lanes
 /// together: what takes their place is ten times the code, and no faster.
-fn reduces_bytes_apart(computation: &Computation, sizes: &[i64]) -> bool {
+pub(super) fn reduces_bytes_apart(computation: &Computation, sizes: &[i64]) -> bool {
     let elements = sizes.iter().product::<i64>().max(1);
     let is_apart = |own: &Instruction| {
         let read = own.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
         let terms = read.map_or(1, |read| read.element_count() / elements);
-        matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) && terms > 1 && terms.count_ones() > 1
+        matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) && terms.count_ones() > 1
     };
     register_bits(computation) == 8 && computation.instructions.iter().any(is_apart)
 }

@@ -92,7 +92,7 @@ enum Data<'a> {
 }
 
 fn run(name: &str, configuration: &str, operands: Vec<Data>, results: Vec<Data>) {
-    let mut described = |data: Data| {
+    let described = |data: Data| {
         let (element_type, sizes, address): (_, Vec<usize>, *mut u8) = match data {
             Data::Matrix(m) => (primitive_type::C128, vec![m.rows, m.columns], m.data.as_mut_ptr().cast()),
             Data::RealMatrix(m) => (primitive_type::F64, vec![m.rows, m.columns], m.data.as_mut_ptr().cast()),
@@ -104,8 +104,8 @@ fn run(name: &str, configuration: &str, operands: Vec<Data>, results: Vec<Data>)
         let column_major = (0..sizes.len() as i64).collect();
         Buffer { element_type, dimensions, order: column_major, declared_order: None, address }
     };
-    let operands: Vec<Buffer> = operands.into_iter().map(&mut described).collect();
-    let results: Vec<Buffer> = results.into_iter().map(&mut described).collect();
+    let operands: Vec<Buffer> = operands.into_iter().map(described).collect();
+    let results: Vec<Buffer> = results.into_iter().map(described).collect();
     let context = RunContext::new(None);
     // SAFETY: the arrays have these sizes.
     unsafe { call(&context, name, configuration, &operands, &results, true) };
