@@ -39,7 +39,8 @@ const FAR_ROW_BYTES: i64 = 1024;
 const ROWS_AHEAD: i64 = 8;
 pub(crate) const LINE_BYTES: i64 = 64;
 
-/// Bits of the elements that processors without AVX-512 load by a mask.
+/// Bits of the elements that are loaded by a mask, at least: processors with AVX-512 do so with all, others have no instruction for
+/// small ones.
 const LEAST_MASKED_BITS: u32 = 32;
 
 /// Bits of a lane of a vector at most.
@@ -126,7 +127,7 @@ impl<'c> Elemental<'_, 'c> {
         if self.vector_lanes == 1
             || self.scope.lane_access(needed) != LaneAccess::Strided(1)
             || array.parts() != 1
-            || array.element_type.bit_width() < LEAST_MASKED_BITS
+            || (array.element_type.bit_width() < LEAST_MASKED_BITS && !builder.machine().scales_vectors)
         {
             return Ok(None);
         }

@@ -440,8 +440,8 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
         if self.scope.uses_lane(expr)
             && let Some(by_lane) = self.scope.lane_constants(expr)
         {
-            let inside = by_lane.into_iter().map(|value| value.clamp(bounds.lower, bounds.upper)).collect();
-            return Ok(self.scope.add_constants(inside));
+            let inside: Vec<i64> = by_lane.iter().map(|value| *value.clamp(&bounds.lower, &bounds.upper)).collect();
+            return Ok(if inside == by_lane { expr } else { self.scope.add_constants(expr, inside) });
         }
         let clamped = self.clamped(expr, bounds)?;
         let binding = clamped.as_variable().and_then(|variable| self.scope.binding(variable));

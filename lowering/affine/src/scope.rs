@@ -100,10 +100,10 @@ impl<'c> Scope<'c> {
         variable
     }
 
-    /// Adds a variable that is a known integer for each lane.
-    pub fn add_constants(&mut self, by_lane: Vec<i64>) -> Expr<'c> {
+    /// Adds a variable that is a known integer for each lane: that of an expression in the lanes whose elements are needed.
+    pub fn add_constants(&mut self, expr: Expr<'c>, by_lane: Vec<i64>) -> Expr<'c> {
         let [lower, upper] = [by_lane.iter().min(), by_lane.iter().max()].map(|own| own.copied().unwrap_or_default());
-        let variable = self.add(Interval::new(lower, upper), Binding::Constants, None);
+        let variable = self.add_unless_unread(expr, Interval::new(lower, upper), Binding::Constants);
         if let Some(own) = self.variables.last_mut() {
             own.by_lane = by_lane;
         }

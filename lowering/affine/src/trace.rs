@@ -32,6 +32,8 @@ pub struct Trace<'c> {
     pub conditions: Vec<Constraint<'c>>,
     /// Addresses of start indices that a lookup would read.
     pub lookups: Vec<Expr<'c>>,
+    /// The variables that stand for start indices.
+    pub starts: Vec<Var>,
     /// Conditions under which the windows of reduce-windows have a term.
     pub window_conditions: Vec<Constraint<'c>>,
     /// Indices of the results of reduce-windows.
@@ -206,7 +208,9 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
     ) -> Result<Expr<'c>> {
         self.trace.lookups.extend_from_slice(&index);
         self.evaluate(operand, &index)?;
-        Ok(self.scope.add_traced(bounds))
+        let start = self.scope.add_traced(bounds);
+        self.trace.starts.extend(start.as_variable());
+        Ok(start)
     }
 
     fn branch(
@@ -225,7 +229,8 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
 impl<'c> Trace<'c> {
     /// Whether consecutive values of `major` and `minor` (with `minor_size` values) can be one variable: every
     /// address and condition depends on them only through `major * minor_size + minor`. Where loops are cut, conditions on `major`
-    /// alone may be left to that, if there are few values of `minor`: these would be loops that are shorter than a vector.
+    /// alone may be left to that, if there are few values of `minor`: these would be loops that are shorter than a vector. Those on
+    /// the distance from a start index, which nobody knows before, are then tested by lanes.
     fn can_merge(&self, scope: &Scope<'c>, major: Var, (minor, minor_size): (Var, i64), is_cut: bool) -> bool {
         let merges = |expr: Expr<'c>| {
             if !scope.depends(expr, major) && !scope.depends(expr, minor) {
@@ -247,7 +252,11 @@ impl<'c> Trace<'c> {
         let is_free = |condition: &Constraint<'c>| is_free_of(condition, major) && is_free_of(condition, minor);
         let on_major = |condition: &&Constraint<'c>| !is_free(condition);
         let may_cut = is_cut && minor_size < NEAR && self.conditions.iter().filter(on_major).count() <= MOST_CUT;
-        let is_cut_at = |condition: &Constraint<'c>| may_cut && tested_interval(condition, major).is_some();
+        let starts = |condition: &Constraint<'c>| self.starts.iter().any(|&start| condition.expr.uses(start));
+        let is_cut_at = |condition: &Constraint<'c>| {
+            let is_tested = || starts(condition) && coefficient(scope, condition.expr, major) == Some(1);
+            may_cut && is_free_of(condition, minor) && (tested_interval(condition, major).is_some() || is_tested())
+        };
         // Which terms windows have along few neighbours is known where these are computed together.
         let is_window_free = |condition: &Constraint<'c>| match minor_size {
             ..=MOST_NEIGHBOURS => is_free_of(condition, minor),

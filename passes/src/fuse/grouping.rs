@@ -437,10 +437,29 @@ impl<'a> Grouping<'a> {
 
     /// Whether a member gathers elements of the instruction.
     pub(super) fn is_gathered(&self, id: InstructionId, users: &[InstructionId]) -> bool {
-        users
-            .iter()
-            .map(|&user| self.instruction(user))
-            .any(|user| user.kind == OpKind::Gather && user.operands.first() == Some(&id))
+        self.is_looked_up(id, users, &[OpKind::Gather])
+    }
+
+    /// Whether a member of one of these kinds reads elements of the instruction at places that values say.
+    pub(super) fn is_looked_up(&self, id: InstructionId, users: &[InstructionId], kinds: &[OpKind]) -> bool {
+        let mut users = users.iter().map(|&user| self.instruction(user));
+        users.any(|user| kinds.contains(&user.kind) && user.operands.first() == Some(&id))
+    }
+
+    /// Places between which it is chosen for an element of what is moved together from several arrays, up to a number: those of
+    /// the operands of concatenations, and of what is moved further from them.
+    pub(super) fn places_of(&self, id: InstructionId, most: i64) -> i64 {
+        let instruction = self.instruction(id);
+        match (instruction.kind, &instruction.operands[..]) {
+            (OpKind::Concatenate, operands) => operands.iter().fold(0, |places, &operand| match places >= most {
+                true => most,
+                false => most.min(places + self.places_of(operand, most)),
+            }),
+            (OpKind::Slice | OpKind::Reverse | OpKind::Reshape | OpKind::Transpose, &[operand]) => {
+                self.places_of(operand, most)
+            }
+            _ => 1,
+        }
     }
 
     fn is_small_scalar(&self, instruction: &Instruction) -> bool {

@@ -26,6 +26,9 @@ const MOST_BYTES_DIVIDED: usize = 1 << 12;
 /// Simple operations, roughly, that a loop which scatters elements, in their order, does for each of them at most: more are shared by threads.
 const MOST_WORK_OF_SCATTERED: u32 = 16;
 
+/// Places of a concatenation that are counted, at most.
+const MOST_PLACES: i64 = 64;
+
 /// Instructions that are looked at, at most, for what an instruction is computed from.
 const MOST_FOLLOWED: usize = 32;
 
@@ -55,6 +58,16 @@ impl Grouping<'_> {
             view.kind == OpKind::Concatenate || view.kind == OpKind::Reshape && changes_index(self.computation, view);
         let is_large = || view.shape.as_array().is_some_and(|shape| shape.byte_size() > MOST_BYTES_DIVIDED);
         divides && is_large() && self.has_window(&self.groups[group])
+    }
+
+    /// Whether each lookup would choose between so many places of a concatenation that it is better written once: that takes a load
+    /// and a store for each of its elements, which follow each other.
+    fn is_better_written(&self, id: InstructionId, total: i64, users: &[InstructionId]) -> bool {
+        let view = self.instruction(id);
+        let elements = || view.shape.as_array().map_or(0, ArrayShape::element_count);
+        view.kind == OpKind::Concatenate
+            && self.is_looked_up(id, users, &[OpKind::Gather, OpKind::DynamicSlice])
+            && total.saturating_mul(self.places_of(id, MOST_PLACES) - 1) > 2 * elements()
     }
 
     /// Why a group that ends with an update in place may not compute the instruction.
@@ -171,6 +184,7 @@ impl Grouping<'_> {
             FusionRole::Opaque => Some(Refusal::ProducerStandsAlone(instruction.kind)),
             FusionRole::Update => Some(Refusal::Update),
             FusionRole::View if self.divides_in_windows(id, group) => Some(Refusal::Window),
+            FusionRole::View if self.is_better_written(id, total, users) => Some(Refusal::GatheredFromSeveral),
             FusionRole::View if self.is_read_across_rows(id, group, shape, users) => Some(Refusal::AcrossRows),
             FusionRole::View if self.is_interleaved_across_rows(id, shape, users) => Some(Refusal::Interleaved),
             FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
