@@ -43,6 +43,10 @@ pub(crate) const LINE_BYTES: i64 = 64;
 /// small ones.
 const LEAST_MASKED_BITS: u32 = 32;
 
+/// Bytes of a page of memory; the part of an array that is read outside of it, at least, where that matters.
+const PAGE_BYTES: i64 = 4096;
+const MOST_OUTSIDE: i64 = 8;
+
 /// Bits of a lane of a vector at most.
 const MOST_LANE_BITS: u32 = 64;
 
@@ -135,10 +139,28 @@ impl<'c> Elemental<'_, 'c> {
         let integer = self.scope.lane_type(builder, needed);
         let place = self.scope.lane_values(builder, address, integer)?;
         let mask = builder.cmpi(CmpiPredicate::Eq, place, self.scope.lane_values(builder, needed, integer)?);
-        let position = self.scope.emit(builder, self.scope.at_lane(needed, 0))?;
+        let position = self.near_array(array, self.scope.at_lane(needed, 0))?;
         let r#type = scalar::load_type(builder, array.element_type, lanes);
         let operands = [array.flat(builder), position, mask, builder.zero(r#type)];
         Ok(Some(builder.value("vector.maskedload", &operands, r#type, &[])))
+    }
+
+    /// Where a vector begins that is loaded by a mask: in the array also if no lane of it is there, where that may be far. Processors look
+    /// for a page that no memory is behind, again for each vector, although its mask has nothing.
+    fn near_array(&self, array: &ArrayRef<'c>, first: Expr<'c>) -> Result<Value<'c>> {
+        let builder = self.builder;
+        let own = self.scope.emit(builder, first)?;
+        let lanes = self.scope.lanes().map_or(1, i64::from);
+        let elements: i64 = array.dimensions.iter().product();
+        let range = self.scope.range(first);
+        let outside = range.lower.saturating_neg().max(range.upper.saturating_sub(elements));
+        let is_far = outside.saturating_mul(array.element_type.byte_width() as i64) > PAGE_BYTES;
+        if !is_far || outside < elements / MOST_OUTSIDE {
+            return Ok(own);
+        }
+        let end = self.scope.emit(builder, first + (lanes - 1))?;
+        let is_near = builder.cmpi(CmpiPredicate::Ult, end, builder.constant_index(elements + lanes - 1));
+        Ok(builder.select(is_near, own, builder.constant_index(0)))
     }
 
     /// Elements at a small distance from each other, the first of them at an address, as memory holds them: all vectors in which
