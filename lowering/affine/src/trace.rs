@@ -252,9 +252,8 @@ impl<'c> Trace<'c> {
         let is_free = |condition: &Constraint<'c>| is_free_of(condition, major) && is_free_of(condition, minor);
         let on_major = |condition: &&Constraint<'c>| !is_free(condition);
         let may_cut = is_cut && minor_size < NEAR && self.conditions.iter().filter(on_major).count() <= MOST_CUT;
-        let starts = |condition: &Constraint<'c>| self.starts.iter().any(|&start| condition.expr.uses(start));
         let is_cut_at = |condition: &Constraint<'c>| {
-            let is_tested = || starts(condition) && coefficient(scope, condition.expr, major) == Some(1);
+            let is_tested = || self.is_distance_from_start(scope, condition, major);
             may_cut && is_free_of(condition, minor) && (tested_interval(condition, major).is_some() || is_tested())
         };
         // Which terms windows have along few neighbours is known where these are computed together.
@@ -266,6 +265,12 @@ impl<'c> Trace<'c> {
         self.addresses.iter().chain(&self.lookups).all(|&expr| merges(expr))
             && self.conditions.iter().all(|condition| is_free(condition) || is_cut_at(condition))
             && self.window_conditions.iter().all(is_window_free)
+    }
+
+    /// Whether a condition is on the distance of a variable from a start index, which lanes have to test.
+    pub(crate) fn is_distance_from_start(&self, scope: &Scope<'c>, condition: &Constraint<'c>, variable: Var) -> bool {
+        self.starts.iter().any(|&start| condition.expr.uses(start))
+            && coefficient(scope, condition.expr, variable) == Some(1)
     }
 
     /// Whether the lanes of vectors can go through rows of `row_size` elements and on into the next ones, although some addresses do

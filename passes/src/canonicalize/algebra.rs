@@ -2,18 +2,16 @@
 
 use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
-use hlo::literal::{ArrayLiteral, Literal};
+use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
 use hlo::ops::compare::CompareAttributes;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::reverse::ReverseAttributes;
-use hlo::scalar;
 use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
 
-use super::Rule;
 use super::site::{Number, Site};
-use crate::graph_builder::{self, scalar_literal};
+use super::{Rule, quotients};
 
 pub(super) static RULES: &[Rule] = &[
     // x + 0 => x  for integers and pred; x + -0.0 => x for floats (x + 0.0 is not: -0.0 + 0.0 is 0.0)
@@ -52,7 +50,9 @@ pub(super) static RULES: &[Rule] = &[
         apply: |site| site.is_number(1, Number::One).then(|| site.operand_of_type(0))?,
     },
     // x / 2^n => x * 2^-n  where that is a normal number: both round the same number
-    Rule { name: "divide-by-power-of-two", kinds: &[OpKind::Divide], apply: divide_by_power_of_two },
+    Rule { name: "divide-by-power-of-two", kinds: &[OpKind::Divide], apply: quotients::by_power_of_two },
+    // convert(n) / c => convert(n) * a + convert(n) * b  for small integers n, all of which were tried
+    Rule { name: "divide-small-integer", kinds: &[OpKind::Divide], apply: quotients::of_small_integer },
     // x ^ 1 => x
     Rule {
         name: "power-of-one",
@@ -170,27 +170,6 @@ pub(super) static RULES: &[Rule] = &[
         },
     },
 ];
-
-fn divide_by_power_of_two<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    let divisor = site.splat(site.operand(1)?)?;
-    let element_type = divisor.element_type();
-    let least = match element_type {
-        ElementType::F32 => f64::from(f32::MIN_POSITIVE),
-        ElementType::F64 => f64::MIN_POSITIVE,
-        _ => return None,
-    };
-    let divisor = scalar::load(element_type, divisor.bytes(), 0).to_float();
-    let reciprocal = divisor.recip();
-    let is_power = divisor.is_normal() && divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
-    if !is_power || divisor.abs() < least || reciprocal.abs() < least {
-        return None;
-    }
-    let Literal::Array(factor) = scalar_literal(element_type, graph_builder::ConstantNumber::Float(reciprocal)) else {
-        return None;
-    };
-    let factor = site.create_splat(factor, site.r#type)?;
-    site.create(OpKind::Multiply, &[site.operand_of_type(0)?, factor], Attributes::new(), site.r#type)
-}
 
 fn compare_of_equal<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let element = site.operand_array(0)?.element_type;

@@ -11,6 +11,7 @@
 mod algebra;
 mod constants;
 mod movement;
+mod quotients;
 mod reductions;
 mod reshapes;
 mod scatters;

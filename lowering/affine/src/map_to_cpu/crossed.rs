@@ -67,13 +67,14 @@ pub(super) fn crossing(
     // Where a row is looked up, or the same elements of each row, a loop along it finds more together than lanes that look up each.
     let lookups = &traced.found.lookups;
     let looks_up_by = |variable: Var| lookups.iter().any(|&lookup| traced.scope.depends(lookup, variable));
-    let looks_up_each = lookups.is_empty() || looks_up_by(row) && looks_up_by(along);
+    let looks_up_each = looks_up_by(row) == looks_up_by(along);
     if !traced.found.window_conditions.is_empty() || !looks_up_each {
         return None;
     }
     let decided = traced.found.conditions.iter().all(|condition| {
         let by_row = traced.scope.depends(condition.expr, row);
-        !by_row || !rows.cuts.is_empty() && !traced.scope.depends(condition.expr, along)
+        let is_cut = || !rows.cuts.is_empty() || traced.found.is_distance_from_start(&traced.scope, condition, row);
+        !by_row || !traced.scope.depends(condition.expr, along) && is_cut()
     });
     // What is the same along a few neighbours is read and computed once for them, if these are taken together.
     let is_repeated =
