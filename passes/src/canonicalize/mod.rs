@@ -10,6 +10,7 @@
 
 mod algebra;
 mod constants;
+mod gathers;
 mod movement;
 mod quotients;
 mod reductions;
@@ -43,7 +44,7 @@ struct Rule {
 /// The rules, those that look only at the operation first.
 fn rules() -> impl Iterator<Item = &'static Rule> {
     let of_one = [structure::RULES, algebra::RULES, movement::RULES, reshapes::RULES, transposes::RULES];
-    let of_several = [reductions::RULES, scatters::RULES, constants::RULES];
+    let of_several = [reductions::RULES, gathers::RULES, scatters::RULES, constants::RULES];
     of_one.into_iter().chain(of_several).flatten()
 }
 

@@ -15,7 +15,7 @@ use melior::ir::Value;
 
 use super::Rule;
 use super::reductions::{combination, written_out};
-use super::site::Site;
+use super::site::{Site, has_default_layouts};
 
 pub(super) static RULES: &[Rule] = &[
     // scatter(x, i, y), f => select(iota = broadcast(i), f(x, broadcast(y)), x)  where all elements of x are equal, and each
@@ -117,8 +117,4 @@ fn scatter_of_known_window<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 
     let start_of = |own: &SliceDimension| site.create_constant(Literal::scalar(own.start), start_type);
     let starts: Vec<Value> = slices.iter().map(start_of).collect::<Option<_>>()?;
     site.create(OpKind::DynamicUpdateSlice, &[&[here, window], &starts[..]].concat(), Attributes::new(), site.r#type)
-}
-
-fn has_default_layouts(arrays: &[&ArrayShape]) -> bool {
-    arrays.iter().all(|array| array.layout.is_none())
 }

@@ -262,6 +262,11 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
     }
 }
 
+/// Whether elements of arrays are in the order of their indices.
+pub(super) fn has_default_layouts(arrays: &[&ArrayShape]) -> bool {
+    arrays.iter().all(|array| array.layout.is_none())
+}
+
 /// The numbers that rules ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
