@@ -645,7 +645,8 @@ fn vector_loop(
     let is_short = |inner: &[Loop]| {
         !is_alternating(inner, computation) || items(inner) * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS
     };
-    let is_worth_it = has_reduction || arithmetic.count() >= 2;
+    let operations = arithmetic.count();
+    let is_worth_it = has_reduction || operations >= 2;
     let is_near = |number: usize| {
         innermost_variable(number).is_some_and(|variable| {
             found.accesses_along(scope, variable).is_near()
@@ -658,10 +659,15 @@ fn vector_loop(
             .instructions
             .iter()
             .all(|own| matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow | OpKind::Dot) || !combines(own));
-    // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work.
+    // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work, or where all that is
+    // done is that rows are moved.
+    let moves_rows = || {
+        let along = innermost_variable(last).map(|variable| found.accesses_along(scope, variable));
+        operations == 0 && along.is_some_and(|along| along.near == 0)
+    };
     let is_by_rows = match has_reduction {
         true => loops[last].is_as_long_as(2 * FEWEST_LANES),
-        false => !is_alternating(&loops[last..], computation) && !has_functions,
+        false => (!is_alternating(&loops[last..], computation) || moves_rows()) && !has_functions,
     };
     if takes_few && is_by_rows {
         return Some(last);
