@@ -47,7 +47,7 @@ use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
 use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
-use crossed::{Crossing, crossing};
+use crossed::{Crossing, crossing, small_matrices};
 use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, reduces_bytes_apart, register_bits, vector_lanes};
 use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
@@ -337,10 +337,27 @@ fn loops_over_elements<'c>(
             if choice.part.is_none() && rows.is_none() && !is_update && lanes >= 2 {
                 join_short_rows(&mut groups, &traced, computation, sizes, lanes);
             }
-            let (mut loops, mut vector_loop) =
-                plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
+            let plan = |groups: &[(usize, usize)]| {
+                plan_loops(&traced, computation, sizes, lanes, (groups, choice.part, by_row))
+            };
+            let (mut loops, mut vector_loop) = plan(&groups);
             if choice.part.is_none() && rows.is_none() && whole.last() == sizes.last() {
-                crossed = crossing(computation, &loops, &groups, &traced, (lanes, choice.in_place));
+                let crossing = |loops: &[Loop], groups: &[(usize, usize)]| {
+                    crossing(computation, loops, groups, &traced, (lanes, choice.in_place))
+                };
+                crossed = crossing(&loops, &groups);
+                if let Some(joined) = small_matrices(computation, &groups, sizes).filter(|_| crossed.is_none()) {
+                    let (of_matrices, _) = plan(&joined);
+                    crossed = crossing(&of_matrices, &joined);
+                    if let Some(own) = crossed {
+                        (loops, groups) = (of_matrices, joined);
+                        // Each matrix of whole vectors is a loop as others.
+                        if own.rows == 1 {
+                            crossed = None;
+                            vector_loop = Some(loops.len() - 1);
+                        }
+                    }
+                }
             }
             if let (Some(_), [.., row]) = (crossed, &mut loops[..]) {
                 row.cuts.clear();

@@ -5,6 +5,7 @@
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
+use hlo::shape::ArrayShape;
 use indexing::{Var, ceil_div};
 use passes::fuse::is_function;
 
@@ -17,12 +18,16 @@ use crate::traced::Traced;
 
 /// Instructions up to which the vectors of a few rows, each of which has code of its own, are written out, of all vectors; and those
 /// that a function and an array that is read count as.
-const MOST_INSTRUCTIONS: i64 = 256;
+const MOST_INSTRUCTIONS: i64 = 288;
 const INSTRUCTIONS_OF_FUNCTION: i64 = 16;
 const INSTRUCTIONS_OF_LOAD: i64 = 3;
 
 /// Vectors of the longest rows.
 const MOST_VECTORS: i64 = 4;
+
+/// Elements of the largest matrices that lanes go through one after another, and products that are summed for one at most.
+const MOST_ELEMENTS_OF_MATRIX: i64 = 16;
+const MOST_TERMS: i64 = 4;
 
 /// Of vectors that go along rows one in so many is to be saved, at least.
 const VECTORS_FOR_ONE: i64 = 5;
@@ -35,8 +40,39 @@ pub(super) struct Crossing {
     pub(super) lanes: u32,
 }
 
+/// The groups of a nest whose innermost two loops go through a small matrix each, as one, if elements are sums of a few products: lanes
+/// that go through one matrix after another find their factors near each other, where those along a row are too few.
+pub(super) fn small_matrices(
+    computation: &Computation,
+    groups: &[(usize, usize)],
+    sizes: &[i64],
+) -> Option<Vec<(usize, usize)>> {
+    let &[.., _, (first, middle), (last, end)] = groups else { return None };
+    let is_one_each = middle == first + 1 && end == last + 1 && end == sizes.len();
+    let elements = sizes[first..].iter().product::<i64>();
+    let is_small = sizes[first..].iter().all(|&size| size >= 2) && elements <= MOST_ELEMENTS_OF_MATRIX;
+    let has_sums = computation.instructions.iter().any(|own| sums_few(computation, own));
+    (is_one_each && is_small && has_sums).then(|| {
+        let mut joined = groups[..groups.len() - 2].to_vec();
+        joined.push((first, end));
+        joined
+    })
+}
+
+/// Whether an instruction reduces one array, and few of its elements to each.
+fn sums_few(computation: &Computation, own: &Instruction) -> bool {
+    own.kind == OpKind::Reduce && own.operands.len() == 2 && terms(computation, own) <= MOST_TERMS
+}
+
+/// The elements that a reduction makes one of.
+fn terms(computation: &Computation, reduce: &Instruction) -> i64 {
+    let read = reduce.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
+    let own = reduce.shape.as_array().map_or(1, ArrayShape::element_count);
+    read.map_or(1, ArrayShape::element_count) / own.max(1)
+}
+
 /// How vectors go through the rows of the last loop, if they are short and all that is read for a vector is near; `in_place` says
-/// whether what vectors along a row share would be read just after it was written.
+/// whether what vectors along a row share would be read just after it was written. A row may be a small matrix.
 pub(super) fn crossing(
     computation: &Computation,
     loops: &[Loop],
@@ -45,41 +81,54 @@ pub(super) fn crossing(
     (lanes, in_place): (u32, bool),
 ) -> Option<Crossing> {
     let [.., rows, row] = loops else { return None };
-    let &[.., (_, end), (last, _)] = groups else { return None };
-    let &[size] = &row.sizes[..] else { return None };
+    let &[.., (_, end), (first, _)] = groups else { return None };
+    let size = row.sizes.iter().product::<i64>();
+    let is_matrix = row.sizes.len() > 1 && computation.instructions.iter().any(|own| sums_few(computation, own));
+    if row.sizes.len() > 1 && !is_matrix {
+        return None;
+    }
     let lanes = lanes_of_shuffles(computation, lanes);
     // A register holds fewer complex numbers than lanes.
     let width = i64::from(if has_complex(computation) { lanes / 2 } else { lanes });
     let vectors_along = ceil_div(size, width);
     let saves = VECTORS_FOR_ONE * (vectors_along * width - size) >= vectors_along * width || in_place;
-    let is_short = size >= 2 && size < MOST_VECTORS * width && size % width != 0 && (size < width || saves);
+    let is_uneven = size % width != 0 && (size < width || saves);
+    let is_short = size >= 2 && size < MOST_VECTORS * width && (is_uneven || is_matrix);
     let together = 1 << (size | i64::from(lanes)).trailing_zeros();
     let crossing = Crossing { rows: lanes / together, lanes };
     let operations =
         computation.instructions.iter().map(|own| if is_function(own) { INSTRUCTIONS_OF_FUNCTION } else { 1 });
-    let work = operations.sum::<i64>() + INSTRUCTIONS_OF_LOAD * traced.found.loads.len() as i64;
+    let sums = computation.instructions.iter().filter(|own| own.kind == OpKind::Reduce);
+    let terms = sums.map(|own| terms(computation, own)).max().unwrap_or(1);
+    let work = operations.sum::<i64>() + INSTRUCTIONS_OF_LOAD * terms * traced.found.loads.len() as i64;
     let is_little = size / i64::from(together) * work <= MOST_INSTRUCTIONS && rows.is_as_long_as(lanes);
-    let is_taken = |own: &Instruction| own.kind == OpKind::ReduceWindow || !combines(own);
+    let is_taken = |own: &Instruction| {
+        own.kind == OpKind::ReduceWindow || !combines(own) || is_matrix && sums_few(computation, own)
+    };
     if !is_short || !is_little || !computation.instructions.iter().all(is_taken) {
         return None;
     }
-    let (row, along) = (traced.variables[end - 1].as_variable()?, traced.variables[last].as_variable()?);
+    let row_variable = traced.variables[end - 1].as_variable()?;
+    let along: Vec<Var> =
+        (first..first + row.sizes.len()).map(|own| traced.variables[own].as_variable()).collect::<Option<_>>()?;
+    let depends_along = |expr| along.iter().any(|&along| traced.scope.depends(expr, along));
     // Where a row is looked up, or the same elements of each row, a loop along it finds more together than lanes that look up each.
     let lookups = &traced.found.lookups;
-    let looks_up_by = |variable: Var| lookups.iter().any(|&lookup| traced.scope.depends(lookup, variable));
-    let looks_up_each = looks_up_by(row) == looks_up_by(along);
+    let looks_up_by_row = lookups.iter().any(|&lookup| traced.scope.depends(lookup, row_variable));
+    let looks_up_each = looks_up_by_row == lookups.iter().any(|&lookup| depends_along(lookup));
     if !traced.found.window_conditions.is_empty() || !looks_up_each {
         return None;
     }
     let decided = traced.found.conditions.iter().all(|condition| {
-        let by_row = traced.scope.depends(condition.expr, row);
-        let is_cut = || !rows.cuts.is_empty() || traced.found.is_distance_from_start(&traced.scope, condition, row);
-        !by_row || !traced.scope.depends(condition.expr, along) && is_cut()
+        let by_row = traced.scope.depends(condition.expr, row_variable);
+        let is_cut =
+            || !rows.cuts.is_empty() || traced.found.is_distance_from_start(&traced.scope, condition, row_variable);
+        !by_row || !depends_along(condition.expr) && is_cut()
     });
     // What is the same along a few neighbours is read and computed once for them, if these are taken together.
     let is_repeated =
-        are_together(size, computation) && !traced.found.loads.iter().any(|load| traced.scope.depends(load.1, along));
-    (decided && !is_repeated && reads_near(traced, (row, along), size, crossing)).then_some(crossing)
+        are_together(size, computation) && !traced.found.loads.iter().any(|load| depends_along(load.1));
+    (decided && !is_repeated && reads_near(traced, (row_variable, &along), &row.sizes, crossing)).then_some(crossing)
 }
 
 fn has_complex(computation: &Computation) -> bool {
@@ -88,15 +137,23 @@ fn has_complex(computation: &Computation) -> bool {
 }
 
 /// Whether two vectors hold all that so many lanes read of an array, which go through rows of some elements.
-fn reads_near(traced: &Traced<'_>, (row, along): (Var, Var), size: i64, crossing: Crossing) -> bool {
+fn reads_near(traced: &Traced<'_>, (row, along): (Var, &[Var]), sizes: &[i64], crossing: Crossing) -> bool {
     let (rows, lanes) = (i64::from(crossing.rows), i64::from(crossing.lanes));
+    let size = sizes.iter().product::<i64>();
     traced.found.addresses.iter().all(|&address| {
         let by_row = coefficient(&traced.scope, address, row);
-        let within = coefficient(&traced.scope, address, along);
+        let within: Option<Vec<i64>> = along.iter().map(|&own| coefficient(&traced.scope, address, own)).collect();
         by_row.zip(within).is_some_and(|(by_row, within)| {
+            let place = |own: i64| {
+                let (mut rest, mut place) = (own % size, own / size * by_row);
+                for (&size, &within) in sizes.iter().zip(&within).rev() {
+                    place += rest % size * within;
+                    rest /= size;
+                }
+                place
+            };
             (0..rows * size / lanes).all(|number| {
-                let places =
-                    (number * lanes..(number + 1) * lanes).map(|own| own / size * by_row + own % size * within);
+                let places = (number * lanes..(number + 1) * lanes).map(place);
                 let (least, most) =
                     places.fold((i64::MAX, i64::MIN), |(least, most), place| (least.min(place), most.max(place)));
                 most - least < 2 * lanes
