@@ -3,12 +3,14 @@
 use super::dynamic_shape;
 use super::lapack;
 use super::sort;
+use super::sparse;
 use super::value::EvalValue;
 use super::{EvalFailure, Evaluator};
 use hlo::graph::Instruction;
 use hlo::literal::Literal;
 use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::{PAD_TO_STATIC, REQUIRE, SLICE_TO_DYNAMIC, is_annotation};
+use hlo::ops::sparse_product::SPARSE_PRODUCT;
 use hlo::shape::Shape;
 
 impl Evaluator<'_, '_, '_> {
@@ -58,6 +60,10 @@ impl Evaluator<'_, '_, '_> {
             };
             let results = sort::top_k(operand, true, &shapes)?;
             return Ok(EvalValue::Tuple(results.into_iter().map(EvalValue::array).collect()));
+        }
+        if let (SPARSE_PRODUCT, [elements, starts, columns, rhs]) = (target, &arrays[..]) {
+            let result = super::execute::array_shape(&instruction.shape)?;
+            return Ok(EvalValue::array(sparse::product(elements, [starts, columns], rhs, result)?));
         }
         match lapack::call(target, instruction, &arrays)? {
             Some(results) => {

@@ -34,6 +34,7 @@ mod reduce;
 mod scalar_function;
 mod scatter;
 mod sort;
+mod sparse;
 mod strided;
 mod unary;
 mod value;

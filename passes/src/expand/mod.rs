@@ -17,6 +17,7 @@ mod ragged_dot;
 mod rng;
 mod select;
 pub(crate) mod select_and_scatter;
+mod sparse_product;
 pub(crate) mod start_indices;
 
 use hlo::devices::{DeviceCount, communicates};
@@ -61,6 +62,7 @@ const EXPANSIONS: &[(OpKind, &str, Expansion)] = &[
     (OpKind::Copy, "copy of a tuple", copy),
     (OpKind::CopyDone, "copy-done", asynchronous::copy_done),
     (OpKind::CopyStart, "copy-start", asynchronous::copy_start),
+    (OpKind::CustomCall, "product of a sparse matrix", sparse_product::expand),
     (OpKind::DynamicSlice, "start indices of an array", start_indices::expand),
     (OpKind::DynamicUpdateSlice, "start indices of an array", start_indices::expand),
     (OpKind::Fusion, "fusion", fusion),

@@ -61,6 +61,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 /// - C5: the operands of a known routine have its element type and sizes.
 /// - C6: so have its results.
 /// - C7: `PadToStatic` gives, and `SliceToDynamic` takes, a whole array and a size for each of its dimensions.
+/// - C8: the product of a sparse matrix has the rows of that and the columns of the dense one, and the types of their elements.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let attributes: CustomCallAttributes = view.attributes()?;
     if let Some(shapes) = attributes.operand_layout_constraints {

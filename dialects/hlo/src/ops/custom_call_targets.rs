@@ -1,9 +1,10 @@
-//! Custom calls whose functions come with halo: what each takes and gives. The rules are `custom_call`'s C3 to C6.
+//! Custom calls whose functions come with halo: what each takes and gives. The rules are `custom_call`'s C3 to C8.
 //!
 //! A signature's arrays are matrices, vectors and numbers, each with the same batch dimensions in front. Sizes are letters:
 //! a size means the same wherever it stands in a signature.
 
 use super::custom_call::CustomCallAttributes;
+use super::sparse_product::SPARSE_PRODUCT;
 use super::view::counted;
 use super::{OpError, OpView, same_sizes_and_types};
 use crate::element_type::ElementType;
@@ -345,6 +346,9 @@ pub(super) fn check(view: &OpView<'_>) -> Result<(), OpError> {
     }
     if matches!(target, PAD_TO_STATIC | SLICE_TO_DYNAMIC) {
         return check_sizes(view, target);
+    }
+    if target == SPARSE_PRODUCT {
+        return super::sparse_product::check(view);
     }
     match signature(target, view) {
         Some((signature, own)) => check_routine(view, &signature, own),

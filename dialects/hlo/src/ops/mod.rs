@@ -71,6 +71,7 @@ pub mod set_dimension_size;
 pub mod signatures;
 pub mod slice;
 pub mod sort;
+pub mod sparse_product;
 pub mod top_k;
 pub mod transpose;
 pub mod triangular_solve;
