@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from . import array, f32, program
+from . import array, f32, program, s32
 
 IMAGE = f32(256, 256, low=0, high=1)
 
@@ -190,3 +190,28 @@ def ray_march(height, light):
     p = ray * t[..., None]
     normal = jax.vmap(jax.vmap(jax.grad(lambda q: distance(q))))(p)
     return jnp.maximum((normal * light).sum(-1), 0) * height
+
+
+@program(array("u8", 64, 32, 32, 3, low=0, high=255), s32(64, 2, high=8), array("pred", 64, low=0, high=1), s32(64, 2, high=31))
+def augment_images(images, corner, is_flipped, hole):
+    """What image classifiers are trained on: windows of padded images, flips, holes, and channels of mean 0."""
+    def window(image, corner):
+        padded = jnp.pad(image, ((4, 4), (4, 4), (0, 0)), mode="reflect")
+        return lax.dynamic_slice(padded, (corner[0], corner[1], 0), (32, 32, 3))
+    x = jax.vmap(window)(images, corner)
+    x = jnp.where(is_flipped[:, None, None, None], x[:, :, ::-1], x)
+    x = (x.astype(jnp.float32) / 255 - jnp.array([0.49, 0.48, 0.45])) / jnp.array([0.25, 0.24, 0.26])
+    near = jnp.abs(jnp.arange(32)[None, None] - hole[:, :, None]) < 4
+    return jnp.where((near[:, 0, :, None] & near[:, 1, None])[..., None], 0, x)
+
+
+@program(f32(1, 16, 16, 64), f32(3, 3, 64, 32), f32(3, 3, 32, 12))
+def upsampling_decoder(x, first, second):
+    """The end of a generator of images: repeated pixels and a convolution, then one whose channels are pixels."""
+    def convolution(x, kernel):
+        return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    x = jax.image.resize(x, (1, 32, 32, 64), "nearest")
+    x = jax.nn.silu(convolution(x, first) / 24)
+    x = convolution(x, second) / 12
+    x = x.reshape(1, 32, 32, 2, 2, 3).transpose(0, 1, 3, 2, 4, 5).reshape(1, 64, 64, 3)
+    return jnp.clip(jax.nn.sigmoid(x) * 255, 0, 255).astype(jnp.uint8)

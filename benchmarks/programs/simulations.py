@@ -208,3 +208,27 @@ def heat_3d(u):
         near = sum(jnp.roll(u, s, a) for s in (1, -1) for a in (0, 1, 2))
         return u + 0.1 * (near - 6 * u)
     return lax.fori_loop(0, 10, step, u)
+
+
+@program(f32(256, 24, 3), f32(24, 3), f32(1000, 3), f32(1000, 24, low=0, high=1))
+def skinned_bodies(pose, joints, vertices, weights):
+    """Bodies in poses: rotations of vectors, those of a chain of joints, and vertices that follow several of them."""
+    def rotation(v):
+        angle = jnp.sqrt((v * v).sum(-1, keepdims=True) + 1e-6)
+        x, y, z = jnp.moveaxis(v / angle, -1, 0)
+        none = jnp.zeros_like(x)
+        k = jnp.stack([none, -z, y, z, none, -x, -y, x, none], -1).reshape(*v.shape, 3)
+        angle = angle[..., None]
+        return jnp.eye(3) + jnp.sin(angle) * k + (1 - jnp.cos(angle)) * (k @ k)
+
+    def step(parent, joint):
+        turn, place = parent
+        own, offset = joint
+        parent = turn @ own, place + turn @ offset
+        return parent, parent
+    turns = jnp.swapaxes(rotation(pose), 0, 1)
+    start = jnp.broadcast_to(jnp.eye(3), (256, 3, 3)), jnp.zeros((256, 3))
+    _, (turns, places) = lax.scan(lambda parent, joint: jax.vmap(step, (0, (0, None)))(parent, joint), start, (turns, joints))
+    share = weights / weights.sum(1, keepdims=True)
+    blended = jnp.einsum("vj,jbxy->bvxy", share, turns)
+    return jnp.einsum("bvxy,vy->bvx", blended, vertices) + jnp.einsum("vj,jbx->bvx", share, places)

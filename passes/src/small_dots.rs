@@ -2,6 +2,7 @@
 //! batches: sums of products, which are computed for as many rows, or matrices, at once as a vector has lanes, and fuse with what is around
 //! them. As products of matrices most of each vector would be empty.
 
+use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -12,6 +13,9 @@ use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// Rows and columns of a small matrix, at most.
 const MOST: i64 = 8;
+
+/// How many times as large the other operand is at least, where one is written so that it lies as that does.
+const MUCH_LARGER: i64 = 8;
 
 /// Rows, or matrices of a batch, from which on there are enough for vectors of them.
 const LEAST_ROWS: i64 = 64;
@@ -35,15 +39,56 @@ pub(crate) fn sums_of_products(builder: &mut GraphBuilder, dot: &Instruction) ->
     let is_small = |size: i64| (2..=MOST).contains(&size);
     let has_many_rows = rows >= LEAST_ROWS;
     let has_many_matrices = matrices >= LEAST_ROWS && is_small(rows);
-    if !is_small(terms) || !is_small(columns) || !(has_many_rows || has_many_matrices) {
+    // Where those of a batch follow each other in memory, it is along them that vectors find what they read.
+    let batches = [&own.lhs_batch, &own.rhs_batch];
+    let ends_with_batch = |(shape, batch): (&ArrayShape, &Vec<usize>)| {
+        let last = shape.rank().checked_sub(1).filter(|last| batch.contains(last));
+        last.is_some_and(|last| shape.dimensions[last] >= LEAST_ROWS)
+    };
+    let is_along_batch = shapes.iter().zip(batches).any(ends_with_batch) && rows.min(columns) <= MOST;
+    let has_small_matrices = is_small(terms) && is_small(columns) && (has_many_rows || has_many_matrices);
+    if !has_small_matrices && !is_along_batch {
         return None;
     }
-    let operands = [lhs, rhs].map(|operand| builder.convert(operand, result.element_type));
+    let mut own = own;
+    let mut operands = [lhs, rhs].map(|operand| builder.convert(operand, result.element_type));
+    if is_along_batch && terms > MOST {
+        let elements = shapes.each_ref().map(ArrayShape::element_count);
+        let is_small = |side: usize| elements[side].saturating_mul(MUCH_LARGER) <= elements[1 - side];
+        if is_small(0) {
+            (operands[0], own.lhs_batch, own.lhs_contracting) =
+                ending_with_batch(builder, operands[0], [&own.lhs_batch, &own.lhs_contracting]);
+        }
+        if is_small(1) {
+            (operands[1], own.rhs_batch, own.rhs_contracting) =
+                ending_with_batch(builder, operands[1], [&own.rhs_batch, &own.rhs_contracting]);
+        }
+    }
     let [lhs, rhs] = factors(builder, operands, &own);
     let products = builder.binary(OpKind::Multiply, lhs, rhs);
     let outer = (own.lhs_batch.len() + free[0].len()) as i64;
     let along: Vec<i64> = (outer..).take(own.lhs_contracting.len()).collect();
     Some(builder.reduce(products, ConstantNumber::Integer(0), &along, OpKind::Add))
+}
+
+/// An operand whose last dimensions are those of the batch, written so, and which its batch and contracted dimensions are then.
+fn ending_with_batch(
+    builder: &mut GraphBuilder,
+    operand: InstructionId,
+    [batch, contracting]: [&[usize]; 2],
+) -> (InstructionId, Vec<usize>, Vec<usize>) {
+    let rank = builder.dimensions(operand).len();
+    let order: Vec<usize> = (0..rank).filter(|d| !batch.contains(d)).chain(batch.iter().copied()).collect();
+    let place = |d: &usize| order.iter().position(|own| own == d).unwrap_or(*d);
+    let [new_batch, new_contracting] = [batch, contracting].map(|own| own.iter().map(place).collect());
+    if order.is_sorted() {
+        return (operand, new_batch, new_contracting);
+    }
+    let permutation: Vec<i64> = order.iter().map(|&d| d as i64).collect();
+    let transposed = builder.transpose(operand, &permutation);
+    let shape = builder.shape(transposed).clone();
+    let written = builder.add(OpKind::OptimizationBarrier, shape, &[transposed], Attributes::new());
+    (written, new_batch, new_contracting)
 }
 
 /// Whether vectors have lanes of a type for the sums of products of two operands, whose elements it can all have.
