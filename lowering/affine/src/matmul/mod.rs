@@ -32,7 +32,7 @@ use indexing::Var;
 use melior::Context;
 use mlir_ext::builder::Machine;
 
-use crate::access::LINE_BYTES;
+use crate::access::{LARGE_ARRAY_BYTES, LINE_BYTES};
 use crate::contraction::contraction_maps;
 use crate::operand_maps::operand_shape;
 use crate::walk::linear_address;
@@ -51,6 +51,9 @@ const BLOCK_K: i64 = 512;
 const BLOCK_K_BYTES: i64 = 4 * BLOCK_K;
 /// Rows of A that are walked for each panel of a group, and most rows that are not divided for it.
 const BLOCK_M: i64 = 96;
+
+/// Terms of sums that are few beside what is written of each.
+const FEW_TERMS: i64 = 32;
 const MOST_M: i64 = 144;
 /// Rows of a register tile whose sums are so many that no multiply-add waits for the one before.
 const LEAST_TILE_ROWS: i64 = 5;
@@ -588,7 +591,11 @@ impl MatMul {
             return matrices::BLOCK_M / tile * tile;
         }
         let rows = self.slice_rows().unwrap_or_else(|| self.task_rows());
-        let blocks = if rows <= MOST_M { 1 } else { parts(rows, BLOCK_M) };
+        // Where little is summed, a C that no cache holds is most of what is moved: its rows are written as far as the columns go.
+        let elements = positions(&self.batch).saturating_mul(self.row_count()).saturating_mul(self.n.size);
+        let is_large = elements.saturating_mul(self.element_type.byte_width() as i64) >= LARGE_ARRAY_BYTES;
+        let most = if is_large && self.k.size <= FEW_TERMS { tile } else { BLOCK_M };
+        let blocks = if rows <= MOST_M { 1 } else { parts(rows, most) };
         parts(parts(rows, blocks), tile) * tile
     }
 
