@@ -103,7 +103,8 @@ impl Steps {
         let last = self.first + (count - 1) * step;
         let mut slices: Vec<SliceDimension> =
             operand.dimensions.iter().map(|&size| SliceDimension { start: 0, limit: size, stride: 1 }).collect();
-        slices[row] = SliceDimension { start: self.first.min(last), limit: self.first.max(last) + 1, stride: step.abs() };
+        slices[row] =
+            SliceDimension { start: self.first.min(last), limit: self.first.max(last) + 1, stride: step.abs() };
         let type_of_rows = array(with_rows(&[count]))?;
         let mut rows =
             site.create(OpKind::Slice, &[site.operand(0)?], SliceAttributes { slice: &slices }, type_of_rows)?;

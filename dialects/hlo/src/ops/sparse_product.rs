@@ -13,9 +13,10 @@ pub const SPARSE_PRODUCT: &str = "cpu_csr_sparse_dense_ffi";
 pub(super) fn check(view: &OpView<'_>) -> Result<(), OpError> {
     let declared = view.declared()?;
     let fits = match (view.operands, declared) {
-        (&[Shape::Array(elements), Shape::Array(starts), Shape::Array(columns), Shape::Array(rhs)], Shape::Array(own)) => {
-            is_product(elements, [starts, columns], rhs, own)
-        }
+        (
+            &[Shape::Array(elements), Shape::Array(starts), Shape::Array(columns), Shape::Array(rhs)],
+            Shape::Array(own),
+        ) => is_product(elements, [starts, columns], rhs, own),
         _ => false,
     };
     if fits {

@@ -126,8 +126,7 @@ pub(super) fn crossing(
         !by_row || !depends_along(condition.expr) && is_cut()
     });
     // What is the same along a few neighbours is read and computed once for them, if these are taken together.
-    let is_repeated =
-        are_together(size, computation) && !traced.found.loads.iter().any(|load| depends_along(load.1));
+    let is_repeated = are_together(size, computation) && !traced.found.loads.iter().any(|load| depends_along(load.1));
     (decided && !is_repeated && reads_near(traced, (row_variable, &along), &row.sizes, crossing)).then_some(crossing)
 }
 
