@@ -99,7 +99,7 @@ pub(super) fn crossing(
     let operations =
         computation.instructions.iter().map(|own| if is_function(own) { INSTRUCTIONS_OF_FUNCTION } else { 1 });
     let sums = computation.instructions.iter().filter(|own| own.kind == OpKind::Reduce);
-    let terms = sums.map(|own| terms(computation, own)).max().unwrap_or(1);
+    let terms = sums.fold(1, |most, own| terms(computation, own).max(most));
     let work = operations.sum::<i64>() + INSTRUCTIONS_OF_LOAD * terms * traced.found.loads.len() as i64;
     let is_little = size / i64::from(together) * work <= MOST_INSTRUCTIONS && rows.is_as_long_as(lanes);
     let is_taken = |own: &Instruction| {
