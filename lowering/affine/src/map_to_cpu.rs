@@ -66,6 +66,9 @@ const MOST_INSTRUCTIONS: i64 = 512;
 /// Lanes of vectors for rows that are shorter than registers.
 const FEWEST_LANES: u32 = 4;
 
+/// Vectors of results that are stored apart, at most, each of whose lanes is an instruction.
+const VECTORS_APART: u32 = 8;
+
 /// Elements of rows that are computed together, at most.
 const ELEMENTS_OF_BLOCK: i64 = 2048;
 
@@ -394,6 +397,9 @@ fn loops_over_elements<'c>(
         let inside = items(&loops[number + 1..]);
         let is_shuffled = inside > MOST_NEIGHBOURS && are_together(inside, computation)
             || !reads_neighbours && reduces_bytes_apart(computation, sizes);
+        // What is stored apart is a store for each lane.
+        let is_apart = inside > MOST_NEIGHBOURS && !are_together(inside, computation);
+        let own = if is_apart { own.min(VECTORS_APART * lanes) } else { own };
         if is_shuffled { own.min(lanes_of_shuffles(computation, lanes)) } else { own }
     };
     let vectors: Vec<(usize, u32)> = match (squares, crossed) {
