@@ -140,7 +140,7 @@ type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> R
 
 /// Neighbours that are computed together at most, so that they are stored as vectors; and those that are only moved.
 pub(crate) const MOST_NEIGHBOURS: i64 = 4;
-const MOST_MOVED_NEIGHBOURS: i64 = 7;
+pub(crate) const MOST_MOVED_NEIGHBOURS: i64 = 7;
 
 /// Whether so many neighbours are so few that they are computed together.
 pub(crate) fn are_together(neighbours: i64, computation: &Computation) -> bool {

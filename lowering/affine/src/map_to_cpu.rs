@@ -34,7 +34,7 @@ use passes::fuse::{Rows, first_result, update_of};
 use crate::column_blocks::ColumnBlocks;
 use crate::cost::cost;
 use crate::error::LoweringError;
-use crate::kernel::{MOST_NEIGHBOURS, are_together};
+use crate::kernel::{MOST_MOVED_NEIGHBOURS, MOST_NEIGHBOURS, are_together};
 use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::moved_bits::MovedBits;
@@ -696,7 +696,9 @@ fn vector_loop(
         return Some(last);
     }
     let around = (row_loops..last).rev().find(|&number| {
-        let is_wanted = is_worth_it || is_alternating(&loops[number + 1..], computation);
+        // What is looked up along a row is looked up once for all lanes around it.
+        let looks_up = !found.lookups.is_empty() && items(&loops[number + 1..]) > MOST_MOVED_NEIGHBOURS;
+        let is_wanted = is_worth_it || looks_up || is_alternating(&loops[number + 1..], computation);
         let pays = is_near(number) || has_functions || chooses_in_short_rows;
         loops[number].is_as_long_as(lanes) && is_wanted && pays && is_short(&loops[number + 1..])
     });
