@@ -10,6 +10,7 @@ use hlo::ops::dot::{DotAttributes, DotDimensions};
 use hlo::shape::ArrayShape;
 
 use crate::graph_builder::{ConstantNumber, GraphBuilder};
+use crate::split_products::side_in_order;
 
 /// Rows and columns of a small matrix, at most.
 const MOST: i64 = 8;
@@ -54,14 +55,14 @@ pub(crate) fn sums_of_products(builder: &mut GraphBuilder, dot: &Instruction) ->
     let mut operands = [lhs, rhs].map(|operand| builder.convert(operand, result.element_type));
     if is_along_batch && terms > MOST {
         let elements = shapes.each_ref().map(ArrayShape::element_count);
-        let is_small = |side: usize| elements[side].saturating_mul(MUCH_LARGER) <= elements[1 - side];
-        if is_small(0) {
+        let is_much_smaller = |side: usize| elements[side].saturating_mul(MUCH_LARGER) <= elements[1 - side];
+        if is_much_smaller(0) {
             (operands[0], own.lhs_batch, own.lhs_contracting) =
-                ending_with_batch(builder, operands[0], [&own.lhs_batch, &own.lhs_contracting]);
+                ending_with_batch(builder, operands[0], (&own.lhs_batch, &own.lhs_contracting));
         }
-        if is_small(1) {
+        if is_much_smaller(1) {
             (operands[1], own.rhs_batch, own.rhs_contracting) =
-                ending_with_batch(builder, operands[1], [&own.rhs_batch, &own.rhs_contracting]);
+                ending_with_batch(builder, operands[1], (&own.rhs_batch, &own.rhs_contracting));
         }
     }
     let [lhs, rhs] = factors(builder, operands, &own);
@@ -75,20 +76,18 @@ pub(crate) fn sums_of_products(builder: &mut GraphBuilder, dot: &Instruction) ->
 fn ending_with_batch(
     builder: &mut GraphBuilder,
     operand: InstructionId,
-    [batch, contracting]: [&[usize]; 2],
+    (batch, contracting): (&[usize], &[usize]),
 ) -> (InstructionId, Vec<usize>, Vec<usize>) {
     let rank = builder.dimensions(operand).len();
     let order: Vec<usize> = (0..rank).filter(|d| !batch.contains(d)).chain(batch.iter().copied()).collect();
-    let place = |d: &usize| order.iter().position(|own| own == d).unwrap_or(*d);
-    let [new_batch, new_contracting] = [batch, contracting].map(|own| own.iter().map(place).collect());
-    if order.is_sorted() {
-        return (operand, new_batch, new_contracting);
+    let (transposed, batch, contracting) = side_in_order(builder, operand, &order, (batch, contracting));
+    let [batch, contracting] = [batch, contracting].map(|own| own.into_iter().map(|d| d as usize).collect());
+    if transposed == operand {
+        return (operand, batch, contracting);
     }
-    let permutation: Vec<i64> = order.iter().map(|&d| d as i64).collect();
-    let transposed = builder.transpose(operand, &permutation);
     let shape = builder.shape(transposed).clone();
     let written = builder.add(OpKind::OptimizationBarrier, shape, &[transposed], Attributes::new());
-    (written, new_batch, new_contracting)
+    (written, batch, contracting)
 }
 
 /// Whether vectors have lanes of a type for the sums of products of two operands, whose elements it can all have.

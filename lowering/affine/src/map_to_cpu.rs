@@ -349,16 +349,20 @@ fn loops_over_elements<'c>(
                     crossing(computation, loops, groups, &traced, (lanes, choice.in_place))
                 };
                 crossed = crossing(&loops, &groups);
-                if let Some(joined) = small_matrices(computation, &groups, sizes).filter(|_| crossed.is_none()) {
-                    let (of_matrices, _) = plan(&joined);
-                    crossed = crossing(&of_matrices, &joined);
-                    if let Some(own) = crossed {
-                        (loops, groups) = (of_matrices, joined);
-                        // Each matrix of whole vectors is a loop as others.
-                        if own.rows == 1 {
-                            crossed = None;
-                            vector_loop = Some(loops.len() - 1);
-                        }
+                let of_matrices = || {
+                    let joined = small_matrices(computation, &groups, sizes)?;
+                    let (loops, _) = plan(&joined);
+                    let own = crossing(&loops, &joined)?;
+                    Some((joined, loops, own))
+                };
+                if crossed.is_none()
+                    && let Some((joined, of_matrices, own)) = of_matrices()
+                {
+                    (groups, loops) = (joined, of_matrices);
+                    // Each matrix of whole vectors is a loop as others.
+                    match own.rows {
+                        1 => vector_loop = Some(loops.len() - 1),
+                        _ => crossed = Some(own),
                     }
                 }
             }
@@ -705,13 +709,16 @@ fn vector_loop(
     around.or(Some(last).filter(|_| takes_few))
 }
 
+/// The elements that a reduction makes one of.
+fn terms(computation: &Computation, reduce: &Instruction) -> i64 {
+    let count = |shape: Option<&ArrayShape>| shape.map_or(0, ArrayShape::element_count);
+    let read = reduce.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
+    count(read) / count(first_result(reduce)).max(1)
+}
+
 /// Whether all reductions of a computation are of several arrays, along rows of few vectors.
 fn chooses_in_short_rows(computation: &Computation, lanes: u32) -> bool {
-    let count = |shape: Option<&ArrayShape>| shape.map_or(0, ArrayShape::element_count);
-    let is_short = |reduce: &Instruction| {
-        let read = reduce.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
-        let terms = count(read) / count(first_result(reduce)).max(1);
-        reduce.operands.len() > 2 && terms <= SHORT_ROW_OF_CHOICES * i64::from(lanes)
-    };
+    let most = SHORT_ROW_OF_CHOICES * i64::from(lanes);
+    let is_short = |reduce: &Instruction| reduce.operands.len() > 2 && terms(computation, reduce) <= most;
     computation.instructions.iter().filter(|own| own.kind == OpKind::Reduce).all(is_short)
 }

@@ -18,7 +18,9 @@ use super::chains::{self, Chain, Least};
 use super::decisions::Refusal;
 use super::indices::Indices;
 use super::order::Order;
-use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, update_of, work};
+use super::roles::{
+    has_gaps, is_alias, is_expensive, made_with_gaps, places, reads_at_same_index, role, update_of, work,
+};
 use super::rows;
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
@@ -117,6 +119,8 @@ pub(super) struct Grouping<'a> {
     pub(super) made_with_gaps: Vec<bool>,
     /// By instruction: simple operations, roughly, that one of its elements takes from memory.
     pub(super) work: Vec<u32>,
+    /// By instruction: the places between which it is chosen for one of its elements.
+    pub(super) places: Vec<i64>,
     pub(super) groups: Vec<Group>,
     /// Groups in which an instruction is computed.
     pub(super) member_of: Vec<Vec<GroupId>>,
@@ -190,6 +194,7 @@ impl<'a> Grouping<'a> {
             roles: computation.instructions.iter().map(role).collect(),
             made_with_gaps: made_with_gaps(computation),
             work: work(computation),
+            places: places(computation),
             groups: Vec::new(),
             member_of: vec![Vec::new(); count],
             written_by: vec![None; count],
@@ -444,22 +449,6 @@ impl<'a> Grouping<'a> {
     pub(super) fn is_looked_up(&self, id: InstructionId, users: &[InstructionId], kinds: &[OpKind]) -> bool {
         let mut users = users.iter().map(|&user| self.instruction(user));
         users.any(|user| kinds.contains(&user.kind) && user.operands.first() == Some(&id))
-    }
-
-    /// Places between which it is chosen for an element of what is moved together from several arrays, up to a number: those of
-    /// the operands of concatenations, and of what is moved further from them.
-    pub(super) fn places_of(&self, id: InstructionId, most: i64) -> i64 {
-        let instruction = self.instruction(id);
-        match (instruction.kind, &instruction.operands[..]) {
-            (OpKind::Concatenate, operands) => operands.iter().fold(0, |places, &operand| match places >= most {
-                true => most,
-                false => most.min(places + self.places_of(operand, most)),
-            }),
-            (OpKind::Slice | OpKind::Reverse | OpKind::Reshape | OpKind::Transpose, &[operand]) => {
-                self.places_of(operand, most)
-            }
-            _ => 1,
-        }
     }
 
     fn is_small_scalar(&self, instruction: &Instruction) -> bool {

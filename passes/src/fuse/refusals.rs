@@ -26,9 +26,6 @@ const MOST_BYTES_DIVIDED: usize = 1 << 12;
 /// Simple operations, roughly, that a loop which scatters elements, in their order, does for each of them at most: more are shared by threads.
 const MOST_WORK_OF_SCATTERED: u32 = 16;
 
-/// Places of a concatenation that are counted, at most.
-const MOST_PLACES: i64 = 64;
-
 /// Instructions that are looked at, at most, for what an instruction is computed from.
 const MOST_FOLLOWED: usize = 32;
 
@@ -67,7 +64,7 @@ impl Grouping<'_> {
         let elements = || view.shape.as_array().map_or(0, ArrayShape::element_count);
         view.kind == OpKind::Concatenate
             && self.is_looked_up(id, users, &[OpKind::Gather, OpKind::DynamicSlice])
-            && total.saturating_mul(self.places_of(id, MOST_PLACES) - 1) > 2 * elements()
+            && total.saturating_mul(self.places[id.index()] - 1) > 2 * elements()
     }
 
     /// Why a group that ends with an update in place may not compute the instruction.

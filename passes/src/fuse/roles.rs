@@ -107,6 +107,24 @@ pub(super) fn work(computation: &Computation) -> Vec<u32> {
     work
 }
 
+/// Places of joined arrays that are counted, at most.
+const MOST_PLACES: i64 = 64;
+
+/// Between how many places it is chosen for an element of each instruction: those of the operands of concatenations, and of what is
+/// moved further from them.
+pub(super) fn places(computation: &Computation) -> Vec<i64> {
+    let mut places: Vec<i64> = Vec::with_capacity(computation.instructions.len());
+    for (_, instruction) in computation.iter() {
+        let of_operands = || instruction.operands.iter().map(|operand| places[operand.index()]).sum::<i64>();
+        places.push(match instruction.kind {
+            OpKind::Concatenate => of_operands().min(MOST_PLACES),
+            OpKind::Slice | OpKind::Reverse | OpKind::Reshape | OpKind::Transpose => of_operands(),
+            _ => 1,
+        });
+    }
+    places
+}
+
 /// Whether a reshape divides indices: whether it does more than add or leave out dimensions of size 1.
 pub(super) fn changes_index(computation: &Computation, reshape: &Instruction) -> bool {
     let [own, read] = [Some(reshape), reshape.operands.first().map(|&operand| computation.get(operand))]

@@ -5,12 +5,11 @@
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
-use hlo::shape::ArrayShape;
 use indexing::{Var, ceil_div};
 use passes::fuse::is_function;
 
-use super::Loop;
 use super::lanes::lanes_of_shuffles;
+use super::{Loop, terms};
 use crate::kernel::are_together;
 use crate::mapping::combines;
 use crate::trace::coefficient;
@@ -64,13 +63,6 @@ fn sums_few(computation: &Computation, own: &Instruction) -> bool {
     own.kind == OpKind::Reduce && own.operands.len() == 2 && terms(computation, own) <= MOST_TERMS
 }
 
-/// The elements that a reduction makes one of.
-fn terms(computation: &Computation, reduce: &Instruction) -> i64 {
-    let read = reduce.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
-    let own = reduce.shape.as_array().map_or(1, ArrayShape::element_count);
-    read.map_or(1, ArrayShape::element_count) / own.max(1)
-}
-
 /// How vectors go through the rows of the last loop, if they are short and all that is read for a vector is near; `in_place` says
 /// whether what vectors along a row share would be read just after it was written. A row may be a small matrix.
 pub(super) fn crossing(
@@ -83,8 +75,8 @@ pub(super) fn crossing(
     let [.., rows, row] = loops else { return None };
     let &[.., (_, end), (first, _)] = groups else { return None };
     let size = row.sizes.iter().product::<i64>();
-    let is_matrix = row.sizes.len() > 1 && computation.instructions.iter().any(|own| sums_few(computation, own));
-    if row.sizes.len() > 1 && !is_matrix {
+    let is_matrix = row.sizes.len() > 1;
+    if is_matrix && !computation.instructions.iter().any(|own| sums_few(computation, own)) {
         return None;
     }
     let lanes = lanes_of_shuffles(computation, lanes);
@@ -99,8 +91,8 @@ pub(super) fn crossing(
     let operations =
         computation.instructions.iter().map(|own| if is_function(own) { INSTRUCTIONS_OF_FUNCTION } else { 1 });
     let sums = computation.instructions.iter().filter(|own| own.kind == OpKind::Reduce);
-    let terms = sums.fold(1, |most, own| terms(computation, own).max(most));
-    let work = operations.sum::<i64>() + INSTRUCTIONS_OF_LOAD * terms * traced.found.loads.len() as i64;
+    let most_terms = sums.fold(1, |most, own| terms(computation, own).max(most));
+    let work = operations.sum::<i64>() + INSTRUCTIONS_OF_LOAD * most_terms * traced.found.loads.len() as i64;
     let is_little = size / i64::from(together) * work <= MOST_INSTRUCTIONS && rows.is_as_long_as(lanes);
     let is_taken = |own: &Instruction| {
         own.kind == OpKind::ReduceWindow || !combines(own) || is_matrix && sums_few(computation, own)
