@@ -490,7 +490,8 @@ impl VectorDot {
         // A large matrix is read once by the lowering of products: in order, or several rows side by side.
         let sums_rows = contracted.contains(&(dimensions.len() as i64 - 1));
         let large = if sums_rows { MATRIX_BEYOND_CACHES } else { LARGE_MATRIX };
-        if is_matrix && dimensions[batch.len()..].iter().product::<i64>() >= large {
+        let has_products = result.element_type.bit_width() >= 32;
+        if is_matrix && has_products && dimensions[batch.len()..].iter().product::<i64>() >= large {
             return None;
         }
         let kept: Vec<i64> = (0..dimensions.len() as i64).filter(|d| !contracted.contains(d)).collect();
@@ -501,10 +502,18 @@ impl VectorDot {
 
     // dot(x, v) => transpose(reduce(multiply(x, broadcast(transpose(v))), 0), add)
     fn expand(&self, builder: &mut GraphBuilder, dot: &Instruction) -> InstructionId {
-        let vector = dot.operands[1 - self.matrix];
+        let element_type = builder.element_type(dot.operands[0]);
+        // Bytes along a row are multiplied as words anyway, of which the lower halves make the same sums.
+        let last = self.dimensions.len() as i64 - 1;
+        let sum_type = match element_type.bit_width() {
+            8 if self.contracted.contains(&last) => ElementType::S16,
+            _ => element_type,
+        };
+        let [matrix, vector] = [self.matrix, 1 - self.matrix].map(|side| builder.convert(dot.operands[side], sum_type));
         let vector = builder.broadcast_in_dim(vector, &self.dimensions, &self.vector_dimensions);
-        let product = builder.binary(OpKind::Multiply, dot.operands[self.matrix], vector);
+        let product = builder.binary(OpKind::Multiply, matrix, vector);
         let sums = builder.reduce(product, ConstantNumber::Integer(0), &self.contracted, OpKind::Add);
+        let sums = builder.convert(sums, element_type);
         if self.order.is_sorted() { sums } else { builder.transpose(sums, &self.order) }
     }
 }

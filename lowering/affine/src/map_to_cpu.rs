@@ -42,13 +42,14 @@ use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
 use crate::short_rows::reduces_rows_together;
+use crate::side_by_side::lanes_of_small_integers;
 use crate::to_affine::devices_together;
 use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
 use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
 use crossed::{Crossing, crossing, small_matrices};
-use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, reduces_bytes_apart, register_bits, vector_lanes};
+use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, reduces_bytes_apart, vector_lanes};
 use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -325,7 +326,7 @@ fn loops_over_elements<'c>(
             let is_along_rows = scan.dimension + 1 == sizes.len();
             if is_along_rows && scans_vectors(context, computation, (scan, sizes), &written)? {
                 let row = Loop::over(sizes[scan.dimension]);
-                let narrow = lanes * (32 / register_bits(computation).min(32));
+                let narrow = lanes_of_small_integers(computation, lanes);
                 let as_long = [narrow, lanes].into_iter().find(|&lanes| row.is_as_long_as(lanes));
                 scan_lanes = as_long.unwrap_or(scan_lanes);
             }
@@ -560,7 +561,7 @@ fn join_short_rows(
     let &[.., (first, end), (last, _)] = &groups[..] else { return };
     let (row_size, count) = (sizes[last], sizes[first..].iter().product::<i64>());
     // As small integers may take more lanes, which must not end within a row either.
-    let widest = i64::from(lanes * (32 / register_bits(computation).min(32)));
+    let widest = i64::from(lanes_of_small_integers(computation, lanes));
     let divides = row_size >= 2 && row_size < i64::from(lanes) && i64::from(lanes) % row_size == 0;
     let variable = |dimension: usize| traced.variables[dimension].as_variable();
     if last + 1 != sizes.len() || !divides || count % widest != 0 || computation.instructions.iter().any(combines) {

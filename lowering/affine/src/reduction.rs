@@ -26,7 +26,7 @@ use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::selection::selects_positions;
-use crate::side_by_side::lanes_of_row;
+use crate::side_by_side::{lanes_of_row, lanes_of_small_integers};
 use crate::team::{Team, is_term};
 use crate::trace::{merged_dimensions, split_merged, trace};
 use crate::walk::{Choice, Visitor, substitute};
@@ -39,6 +39,9 @@ const ACCUMULATORS: i64 = 4;
 /// Elements from which on each accumulator goes through a stretch of its own: a page or more each. A processor fetches what several streams
 /// need next at the same time, and of memory beyond its caches so reads up to twice as much as of one stream.
 const ELEMENTS_OF_STREAM: i64 = 1024;
+
+/// Vectors of small integers from which on a row is reduced by them.
+const VECTORS_OF_SMALL_INTEGERS: i64 = 4;
 
 /// The map from the result of a reduce or reduce-window to its inputs; range variables run over what is combined.
 pub fn input_map<'c>(
@@ -492,7 +495,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let found: Vec<(InstructionId, Combiner)> = operands.zip(combiners.iter().copied()).collect();
         let map = input_map(self.scope.context(), self.computation, first.instruction)?.map;
         let extent = piece.upper - piece.lower + 1;
-        let one = if extent < i64::from(lanes) { 1 << extent.ilog2() } else { lanes };
+        let narrow = lanes_of_small_integers(self.computation, lanes);
+        let one = match i64::from(lanes) {
+            least if extent < least => 1 << extent.ilog2(),
+            _ if extent >= VECTORS_OF_SMALL_INTEGERS * i64::from(narrow) => narrow,
+            _ => lanes,
+        };
         let of_row: Vec<InstructionId> = found.iter().map(|&(operand, _)| operand).collect();
         let is_known = |id: InstructionId| self.row_values.contains_key(&id);
         let lanes = lanes_of_row(self.computation, &of_row, (extent, one), is_known);

@@ -1,6 +1,6 @@
 //! Lanes of the vectors of a loop.
 
-use hlo::element_type::{ElementClass, ElementType};
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
@@ -8,7 +8,7 @@ use hlo::shape::Shape;
 
 use super::{CpuTarget, Loop};
 use crate::mapping::combines;
-use crate::side_by_side::{repeats_few, vectors_of_functions};
+use crate::side_by_side::{lanes_of_small_integers, register_bits, repeats_few, vectors_of_functions};
 
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;
@@ -51,17 +51,6 @@ pub(super) fn vector_lanes<'a>(shapes: impl IntoIterator<Item = &'a Shape>, vect
     (vector_bits / bits).max(1)
 }
 
-/// The widest registers of a computation's elements, in bits: small floats are computed as `f32`.
-pub(super) fn register_bits(computation: &Computation) -> u32 {
-    let arrays = computation.instructions.iter().filter_map(|instruction| instruction.shape.as_array());
-    let bits = arrays.filter(|array| array.rank() > 0).map(|array| match array.element_type.class() {
-        ElementClass::Predicate => 8,
-        ElementClass::Signed | ElementClass::Unsigned => array.element_type.bit_width().max(8),
-        ElementClass::Float | ElementClass::Complex => 32,
-    });
-    bits.max().unwrap_or(32)
-}
-
 /// Lanes of vectors that are mostly shuffled: of small elements as many as every processor shuffles at once.
 pub(super) fn lanes_of_shuffles(computation: &Computation, lanes: u32) -> u32 {
     let bits = register_bits(computation);
@@ -95,7 +84,7 @@ pub(super) fn lanes_of_loop(
         }
     });
     let operations = computation.instructions.iter().filter(elementwise).count();
-    let narrow = lanes * (32 / register_bits(computation).min(32));
+    let narrow = lanes_of_small_integers(computation, lanes);
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
