@@ -23,6 +23,7 @@ pub mod keep_precision;
 mod lifted;
 pub mod loop_over_elements;
 mod loop_state;
+mod ordered_bits;
 pub mod pad_dynamic_dimensions;
 pub mod pipeline;
 mod reduction_parts;

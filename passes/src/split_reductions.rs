@@ -4,7 +4,7 @@
 //! A reduced dimension becomes two, of which the first reduction leaves one for the second. Parts and their order do not
 //! depend on anything that runs, so results are the same in every run, on any number of threads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -18,6 +18,7 @@ use mlir_ext::rewrite::Rewriter;
 use crate::fuse;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
 use crate::joined::{self, Part};
+use crate::ordered_bits::{by_places, reductions_of_bits};
 use crate::reduction_parts::{MOST_PARTS, MOST_PARTS_IN_ORDER, Parts};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::regrouping::{self, Initial, Regrouping};
@@ -64,6 +65,7 @@ pub fn run(root: OperationRef<'_, '_>, options: Options, statistics: &mut PassSt
     for block in blocks_with(&rewriter, is_divided) {
         let is_whole = fuse::products_of_attentions(&rewriter, block, attention_rows)?;
         let body = Body::read(&rewriter, block, is_read)?;
+        let of_bits = if gpu { HashSet::new() } else { reductions_of_bits(body.computation()) };
         body.rewrite(|builder, id, instruction| {
             let (split, what) = match instruction.kind {
                 OpKind::GetTupleElement => {
@@ -71,6 +73,12 @@ pub fn run(root: OperationRef<'_, '_>, options: Options, statistics: &mut PassSt
                     let tuple = builder.get(*instruction.operands.first()?);
                     let element = tuple.operands.get(usize::try_from(index).ok()?);
                     return element.copied().filter(|_| tuple.kind == OpKind::Tuple);
+                }
+                OpKind::Reduce if of_bits.contains(&id) => {
+                    let push = |builder: &mut GraphBuilder, own| {
+                        split(builder, &own, gpu).unwrap_or_else(|| builder.push(own))
+                    };
+                    (by_places(builder, instruction, push)?, "bits")
                 }
                 OpKind::Reduce => (split(builder, instruction, gpu)?, "reductions"),
                 OpKind::ReduceWindow => (split_scans::split(builder, instruction)?, "scans"),
