@@ -24,7 +24,7 @@ pub(crate) fn ends(builder: &GraphBuilder, value: InstructionId, dimension: usiz
             continue;
         }
         let own = builder.get(value);
-        if is_rebuilt(own.kind, own.operands.len()) {
+        if is_rebuilt(builder, value) {
             let new: Vec<InstructionId> = own.operands.iter().copied().filter(|own| !seen.contains(own)).collect();
             seen.extend(new);
         }
@@ -48,10 +48,15 @@ fn ends_of_joined(builder: &GraphBuilder, value: InstructionId, dimension: usize
     (dimensions.0 == dimension as i64).then_some(ends)
 }
 
-/// Whether an operation with so many operands is made anew of parts of these.
-fn is_rebuilt(kind: OpKind, operands: usize) -> bool {
-    let has_attributes = matches!(kind, OpKind::Compare | OpKind::ReducePrecision | OpKind::Map);
-    definition(kind).fusion == FusionRole::Elementwise && (1..=2).contains(&operands) && !has_attributes
+/// Whether a value is made anew of parts of its operation's operands.
+fn is_rebuilt(builder: &GraphBuilder, value: InstructionId) -> bool {
+    let own = builder.get(value);
+    let has_attributes = matches!(own.kind, OpKind::Compare | OpKind::ReducePrecision | OpKind::Map);
+    definition(own.kind).fusion == FusionRole::Elementwise
+        && (1..=2).contains(&own.operands.len())
+        && !has_attributes
+        // Bits may become several elements.
+        && (own.kind != OpKind::BitcastConvert || builder.dimensions(own.operands[0]) == builder.dimensions(value))
 }
 
 /// Makes parts along a dimension, between two positions.
@@ -82,10 +87,11 @@ impl Part {
             return builder.slice(array, dimension, start - ends[number], end - ends[number]);
         }
         let own = builder.get(value).clone();
-        if is_rebuilt(own.kind, own.operands.len()) && builder.array(value).rank() > dimension {
+        if is_rebuilt(builder, value) && builder.array(value).rank() > dimension {
             let parts: Vec<InstructionId> = own.operands.iter().map(|&operand| self.of(builder, operand)).collect();
             return match parts[..] {
                 [part] if own.kind == OpKind::Convert => builder.convert(part, builder.element_type(value)),
+                [part] if own.kind == OpKind::BitcastConvert => builder.bitcast(part, builder.element_type(value)),
                 [part] => builder.unary(own.kind, part),
                 [lhs, rhs] => builder.binary(own.kind, lhs, rhs),
                 _ => builder.slice(value, dimension, start, end),

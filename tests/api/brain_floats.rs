@@ -39,6 +39,36 @@ fn sums_and_products_of_all_codes() {
     assert_same(&of("multiply"), pairs().map(|(a, b)| bf16::from_f32(a * b)));
 }
 
+/// NaN of NaN of either sign, and of zeros of both signs 0 as the larger and -0 as the smaller: of columns of two codes.
+#[test]
+fn extrema_of_all_codes() {
+    let codes = all_codes();
+    let others: Vec<bf16> = (0..=u16::MAX).map(|code| bf16::from_bits(code.wrapping_mul(40503))).collect();
+    let both = [&codes[..], &others].concat();
+    let argument = [Literal::from_slice([2, codes.len() as i64], &both).unwrap()];
+    for (operation, start, takes_first) in
+        [("maximum", "-inf", f32::gt as fn(&f32, &f32) -> bool), ("minimum", "inf", f32::lt)]
+    {
+        let text = format!(
+            "HloModule m\n{}\nENTRY e {{\n a = bf16[2,65536] parameter(0)\n i = bf16[] constant({start})\n \
+             ROOT r = bf16[65536] reduce(a, i), dimensions={{0}}, to_apply={operation}\n}}\n",
+            combination("bf16", operation)
+        );
+        let executable = CLIENT.compile(&text[..], &CompileOptions::default()).unwrap();
+        let found = executable.execute(&argument).unwrap();
+        let expected = codes.iter().zip(&others).map(|(&a, &b)| match (a.to_f32(), b.to_f32()) {
+            (x, y) if x.is_nan() || y.is_nan() => bf16::NAN,
+            (x, y) if x == y => {
+                if a.is_sign_negative() == (operation == "minimum") { a } else { b }
+            }
+            (x, y) => {
+                if takes_first(&x, &y) { a } else { b }
+            }
+        });
+        assert_same(found.as_slice::<bf16>().unwrap(), expected);
+    }
+}
+
 /// Of those that are NaN the lower half may carry into the upper one, or be all that makes it NaN.
 #[test]
 fn numbers_with_lower_halves_are_rounded() {

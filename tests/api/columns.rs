@@ -88,3 +88,51 @@ fn what_is_made_of_sums_of_columns_follows_their_last_block() {
          ROOT t = (s32[1003], f32[1003]) tuple(m, s)",
     );
 }
+
+/// Vectors of positions are as long as those of elements, whichever are wider.
+#[test]
+fn positions_of_the_largest_in_rows() {
+    for (element_type, position_type) in [("f32", "s64"), ("f64", "s64"), ("s8", "s64"), ("bf16", "s64"), ("f64", "s32")] {
+        let choice = format!(
+            "choice {{\n a = {element_type}[] parameter(0)\n i = {position_type}[] parameter(1)\n \
+             b = {element_type}[] parameter(2)\n j = {position_type}[] parameter(3)\n \
+             larger = pred[] compare(a, b), direction=GT\n same = pred[] compare(a, b), direction=EQ\n \
+             before = pred[] compare(i, j), direction=LT\n first = pred[] and(same, before)\n \
+             p = pred[] or(larger, first)\n c = {element_type}[] select(p, a, b)\n k = {position_type}[] select(p, i, j)\n \
+             ROOT t = ({element_type}[], {position_type}[]) tuple(c, k)\n}}\n"
+        );
+        for columns in [3, 16, 31, 64, 129, 500] {
+            check_with(
+                &choice,
+                &format!(
+                    " x = {element_type}[7,{columns}] parameter(0)\n i = {position_type}[7,{columns}] iota(), iota_dimension=1\n \
+                     z = {element_type}[] constant(0)\n n = {position_type}[] constant(0)\n \
+                     ROOT r = ({element_type}[7], {position_type}[7]) reduce(x, i, z, n), dimensions={{1}}, to_apply=choice"
+                ),
+            );
+        }
+    }
+}
+
+#[test]
+fn extrema_of_small_floats_in_rows_columns_and_all() {
+    for element_type in ["f16", "bf16"] {
+        for operation in ["maximum", "minimum"] {
+            check_columns(element_type, operation, "1601,103", ("0", "103"));
+            check_columns(element_type, operation, "31,257", ("1", "31"));
+            check_columns(element_type, operation, "257,1003", ("0,1", ""));
+            check_columns(element_type, operation, "40,7", ("1", "40"));
+        }
+    }
+}
+
+#[test]
+fn rows_of_small_integers() {
+    for element_type in ["s8", "u8", "s16", "u16"] {
+        for columns in [15, 63, 64, 130, 256, 1000] {
+            for operation in ["add", "minimum", "xor"] {
+                check_columns(element_type, operation, &format!("9,{columns}"), ("1", "9"));
+            }
+        }
+    }
+}

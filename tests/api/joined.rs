@@ -46,6 +46,18 @@ fn of_several_dimensions_and_types() {
          ROOT r = f64[] reduce(j, z), dimensions={0,1}, to_apply=add",
     );
     check_with(
+        &combination("s32", "minimum"),
+        " a = f32[400000] parameter(0)\n b = f32[300001] parameter(1)\n j = f32[700001] concatenate(a, b), dimensions={0}\n \
+         k = s32[700001] bitcast-convert(j)\n z = s32[] constant(9)\n \
+         ROOT r = s32[] reduce(k, z), dimensions={0}, to_apply=minimum",
+    );
+    check_with(
+        &combination("u16", "maximum"),
+        " a = f32[200000] parameter(0)\n b = f32[150001] parameter(1)\n j = f32[350001] concatenate(a, b), dimensions={0}\n \
+         k = u16[350001,2] bitcast-convert(j)\n z = u16[] constant(9)\n \
+         ROOT r = u16[] reduce(k, z), dimensions={0,1}, to_apply=maximum",
+    );
+    check_with(
         &combination("bf16", "maximum"),
         " a = bf16[300000] parameter(0)\n b = bf16[300000] parameter(1)\n j = bf16[600000] concatenate(a, b), dimensions={0}\n \
          z = bf16[] constant(-inf)\n ROOT r = bf16[] reduce(j, z), dimensions={0}, to_apply=maximum",

@@ -65,3 +65,19 @@ fn many_rows_to_a_small_matrix() {
          ROOT d = f32[3,5] dot(a, f), lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}",
     );
 }
+
+/// Sums of products wrap around in the type of the result, of a matrix that is large and of one that is not.
+#[test]
+fn matrices_of_small_integers_times_vectors() {
+    for element_type in ["s8", "u8", "s16", "s32"] {
+        for (rows, columns) in [(5, 130), (33, 64), (1030, 1024)] {
+            for (matrix, dimension) in [(format!("{rows},{columns}"), 1), (format!("{columns},{rows}"), 0)] {
+                check(&format!(
+                    " a = {element_type}[{matrix}] parameter(0)\n b = {element_type}[{columns}] parameter(1)\n \
+                     c = {element_type}[{matrix}] multiply(a, a)\n \
+                     ROOT d = {element_type}[{rows}] dot(c, b), lhs_contracting_dims={{{dimension}}}, rhs_contracting_dims={{0}}"
+                ));
+            }
+        }
+    }
+}

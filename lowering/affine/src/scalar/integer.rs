@@ -151,6 +151,12 @@ pub(super) fn divide<'c>(builder: &OpBuilder<'c>, element_type: ElementType, ope
 pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (dividend, divisor) = (operands[0], operands[1]);
     let remainder = |quotient, divisor| builder.subi(dividend, builder.muli(quotient, divisor));
+    if let Some(number) = constant_divisor(element_type, divisor)
+        && number.unsigned_abs().is_power_of_two()
+    {
+        let name = if element_type.is_signed_integer() { "arith.remsi" } else { "arith.remui" };
+        return builder.value(name, &[dividend, divisor], dividend.r#type(), &[]);
+    }
     if let Some(quotient) = constant_quotient(builder, element_type, dividend, divisor) {
         return remainder(quotient, divisor);
     }
@@ -159,8 +165,13 @@ pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, element_type: ElementType, 
     builder.select(safe.is_zero, dividend, remainder(quotient, safe.divisor))
 }
 
-/// Truncated quotient by a constant with which every division is defined. LLVM multiplies instead, but for vectors of 64-bit
-/// integers.
+/// A constant with which every division is defined.
+fn constant_divisor(element_type: ElementType, divisor: Value<'_>) -> Option<i64> {
+    let number = divisor.made_by("vector.broadcast").unwrap_or(divisor).constant()?;
+    (number != 0 && !(element_type.is_signed_integer() && number == -1)).then_some(number)
+}
+
+/// Truncated quotient by such a constant. LLVM shifts or multiplies instead, but does not multiply vectors of 64-bit integers.
 fn constant_quotient<'c>(
     builder: &OpBuilder<'c>,
     element_type: ElementType,
@@ -168,12 +179,11 @@ fn constant_quotient<'c>(
     divisor: Value<'c>,
 ) -> Option<Value<'c>> {
     let is_signed = element_type.is_signed_integer();
-    let number = divisor.made_by("vector.broadcast").unwrap_or(divisor).constant()?;
-    let is_defined = number != 0 && !(is_signed && number == -1);
-    let is_vector = dividend.r#type().is_vector();
-    is_defined.then(|| match (element_type.bit_width(), is_signed) {
-        (64, true) if is_vector => constant_divisor::signed_quotient(builder, dividend, number),
-        (64, false) if is_vector => constant_divisor::unsigned_quotient(builder, dividend, number as u64),
+    let number = constant_divisor(element_type, divisor)?;
+    let is_multiplied = dividend.r#type().is_vector() && !number.unsigned_abs().is_power_of_two();
+    Some(match (element_type.bit_width(), is_signed) {
+        (64, true) if is_multiplied => constant_divisor::signed_quotient(builder, dividend, number),
+        (64, false) if is_multiplied => constant_divisor::unsigned_quotient(builder, dividend, number as u64),
         _ => whole_quotient(builder, is_signed, dividend, divisor),
     })
 }
