@@ -50,7 +50,7 @@ use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
 use crossed::{Crossing, crossing, small_matrices};
 use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, reduces_bytes_apart, vector_lanes};
-use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
+use squares::{are_pages_apart, lanes_of_squares, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -314,6 +314,7 @@ fn loops_over_elements<'c>(
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let mut overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
+    let mut square_lanes = lanes;
     let mut row_distance = 0;
     let mut narrow_loop = None;
     let mut reads_neighbours = true;
@@ -377,10 +378,15 @@ fn loops_over_elements<'c>(
                 reads_neighbours = along.near + along.other == 0;
                 overlap &= !traced.found.has_groups_along(variable, lanes);
             }
-            if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
-                row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
-                row_distance = row_loop.map_or(0, |number| sizes[groups[number].1..].iter().product());
-                if row_loop.is_none() {
+            let is_last = |number: usize| number + 1 == loops.len();
+            if vector_loop.is_none_or(is_last) && crossed.is_none() && !is_update && rows.is_none() {
+                let transposed = |lanes| transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
+                let found = lanes_of_squares(computation, lanes).find_map(|own| Some((transposed(own)?, own)));
+                if let Some((row, own)) = found {
+                    (row_loop, square_lanes) = (Some(row), own);
+                    vector_loop = loops.len().checked_sub(1);
+                    row_distance = sizes[groups[row].1..].iter().product();
+                } else if vector_loop.is_some() {
                     narrow_loop = transposed_narrow_loop(computation, &loops, &groups, &traced);
                 }
             }
@@ -389,12 +395,11 @@ fn loops_over_elements<'c>(
     };
     let squares = row_loop.zip(vector_loop).map(|(row, along)| {
         let is_far = choice.target.few_write_streams && are_pages_apart(root, row_distance);
+        let own = square_lanes;
         match is_far {
-            true if takes_blocks(computation, [&loops[row], &loops[along]], lanes) => {
-                [(row, 2 * lanes), (along, 2 * lanes)]
-            }
-            true => [(row, lanes), (along, lanes)],
-            false => [(row, rows_together(computation, &loops[row], lanes, overlap)), (along, lanes)],
+            true if takes_blocks(computation, [&loops[row], &loops[along]], own) => [(row, 2 * own), (along, 2 * own)],
+            true => [(row, own), (along, own)],
+            false => [(row, rows_together(computation, &loops[row], own, overlap)), (along, own)],
         }
     });
     let lanes_of = |number: usize| {

@@ -9,12 +9,13 @@ use indexing::{Expr, Interval, Var};
 use melior::ir::Type;
 use mlir_ext::builder::{OpBuilder, Value};
 
+use crate::access::MAX_SHUFFLED_STRIDE;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, address_of, pointer_to};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{LaneAccess, Scope};
-use crate::trace::{NEAR, coefficient, trace};
+use crate::trace::{coefficient, trace};
 use crate::walk::linear_address;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -75,20 +76,21 @@ const MANY_SQUARES: i64 = 16;
 /// Bytes of the rows of the runtime's blocks of squares: a line of a cache.
 const BYTES_OF_BLOCK: i64 = 64;
 
-/// Transposes two squares that are neighbours where they are read, with a function of the runtime; says whether it has one.
-fn transpose_pair<'c>(
+/// Transposes one or two squares that are neighbours where they are read, with a function of the runtime; says whether it has one.
+fn transpose_squares<'c>(
     builder: &OpBuilder<'c>,
     scope: &Scope<'c>,
-    lanes: u32,
+    (squares, lanes): (u32, u32),
     [from, to]: &[Vectors<'c>; 2],
 ) -> Result<bool> {
     let Some(suffix) = runtime_square(builder, to.element_bytes, lanes) else { return Ok(false) };
-    let symbol = format!("halo_transpose_pair_{suffix}");
+    let symbol = format!("halo_transpose_squares_{suffix}");
     let lanes = i64::from(lanes);
     let ahead = if to.distance >= MANY_SQUARES * lanes { 2 * lanes } else { 2 * lanes * to.distance };
     let mut arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
+    arguments.push(builder.constant_index(squares.into()));
     arguments.push(builder.constant_index(ahead * to.element_bytes));
-    builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &[builder.index_type; 5], &[]));
+    builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &[builder.index_type; 6], &[]));
     builder.call(&symbol, &arguments, &[]);
     Ok(true)
 }
@@ -288,7 +290,10 @@ impl<'c> Elemental<'_, 'c> {
         // What the tracer adds to the scope has no code.
         let found = self.nested(|emitter| trace(computation, &computation.roots(), index, &mut emitter.scope))?;
         for (parameter, address) in found.loads {
-            let LaneAccess::Strided(distance @ NEAR..) = self.scope.lane_access(address) else { continue };
+            let LaneAccess::Strided(distance) = self.scope.lane_access(address) else { continue };
+            if distance <= MAX_SHUFFLED_STRIDE {
+                continue;
+            }
             let is_transposed = self.scope.holds(address) && coefficient(&self.scope, address, row) == Some(1);
             let is_known = reads.iter().any(|own| own.parameter == parameter && own.address == address);
             if is_transposed && !is_known && inputs.get(parameter).is_some_and(|array| array.parts() == 1) {
@@ -318,10 +323,11 @@ impl<'c> Elemental<'_, 'c> {
             let to = Vectors { memref, element_bytes, first: first + begin * row_distance, distance: row_distance };
             [from, to]
         };
-        if count == 2 * lanes && transpose_pair(builder, scope, lanes, &square(0))? {
+        if count == lanes && transpose_block(builder, scope, lanes, &square(0))? {
             return Ok(());
         }
-        if count == lanes && transpose_block(builder, scope, lanes, &square(0))? {
+        let squares = count / lanes;
+        if squares <= 2 && transpose_squares(builder, scope, (squares, lanes), &square(0))? {
             return Ok(());
         }
         (0..count / lanes)

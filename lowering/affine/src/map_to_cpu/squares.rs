@@ -46,6 +46,15 @@ pub(super) fn takes_blocks(computation: &Computation, loops: [&Loop; 2], lanes: 
     2 * lanes * width == BYTES_OF_LINE && only_moves(computation) && loops.iter().all(|own| own.divides_into(2 * lanes))
 }
 
+/// Lanes of the smallest squares that are better than elements by themselves.
+const FEWEST_LANES_OF_SQUARE: u32 = 4;
+
+/// The lanes that squares may have, the most first: of arrays that only move, rows may be shorter than a vector.
+pub(super) fn lanes_of_squares(computation: &Computation, lanes: u32) -> impl Iterator<Item = u32> {
+    let half = (lanes / 2 >= FEWEST_LANES_OF_SQUARE && only_moves(computation)).then_some(lanes / 2);
+    std::iter::once(lanes).chain(half)
+}
+
 /// The loop around that over vectors of which as many iterations as lanes are best taken at once ([`crate::transposed`]): what
 /// lanes read far from each other, it reads together.
 pub(super) fn transposed_loop(

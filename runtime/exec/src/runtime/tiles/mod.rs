@@ -41,9 +41,9 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_product_s32x16", products::halo_product_s32x16 as *const ()),
         ("halo_product_words_s32x16", products::halo_product_words_s32x16 as *const ()),
         ("halo_transpose_32x16", transposes::halo_transpose_32x16 as *const ()),
-        ("halo_transpose_pair_32x16", transposes::halo_transpose_pair_32x16 as *const ()),
+        ("halo_transpose_squares_32x16", transposes::halo_transpose_squares_32x16 as *const ()),
         ("halo_transpose_64x8", transposes::halo_transpose_64x8 as *const ()),
-        ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
+        ("halo_transpose_squares_64x8", transposes::halo_transpose_squares_64x8 as *const ()),
         ("halo_weigh_f32x16", weights::halo_weigh_f32x16 as *const ()),
     ];
     let narrow: [Symbol<'static>; 24] = [
@@ -65,11 +65,11 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_product_s32x8", products::halo_product_s32x8 as *const ()),
         ("halo_product_words_s32x8", products::halo_product_words_s32x8 as *const ()),
         ("halo_transpose_32x8", transposes::halo_transpose_32x8 as *const ()),
-        ("halo_transpose_pair_32x8", transposes::halo_transpose_pair_32x8 as *const ()),
+        ("halo_transpose_squares_32x8", transposes::halo_transpose_squares_32x8 as *const ()),
         ("halo_transpose_block_32x8", transposes::halo_transpose_block_32x8 as *const ()),
         ("halo_transpose_block_64x4", transposes::halo_transpose_block_64x4 as *const ()),
         ("halo_transpose_64x4", transposes::halo_transpose_64x4 as *const ()),
-        ("halo_transpose_pair_64x4", transposes::halo_transpose_pair_64x4 as *const ()),
+        ("halo_transpose_squares_64x4", transposes::halo_transpose_squares_64x4 as *const ()),
         ("halo_weigh_f32x8", weights::halo_weigh_f32x8 as *const ()),
     ];
     let of_bytes: [Symbol<'static>; 3] = [

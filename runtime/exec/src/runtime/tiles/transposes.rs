@@ -25,28 +25,29 @@ macro_rules! square_function {
 
 macro_rules! transpose_functions {
     (
-        $symbol:ident, $pair:ident, $feature:literal, $bytes:literal, [$($row:literal)*], $load:ident, $store:ident, $transposed:ident
+        $symbol:ident, $squares:ident, $feature:literal, $bytes:literal, [$($row:literal)*], $load:ident, $store:ident, $transposed:ident
     ) => {
         square_function!(pub $symbol, $feature, [$($row)*], |place| $load(place), $store, $transposed);
 
-        /// Transposes two squares that are neighbours where they are read, to rows one after the other, and asks for what lies some
-        /// bytes further than these rows, where it is written next.
+        /// Transposes one square or two that are neighbours where they are read, to rows one after the other, and asks for what lies
+        /// some bytes further than these rows, where it is written next.
         ///
         /// # Safety
         /// The processor has the function's instructions, the rows can be read there and written here, by nobody else.
         #[target_feature(enable = $feature)]
-        pub unsafe extern "C" fn $pair(
-            from: *const u8, from_row: isize, to: *mut u8, to_row: isize, ahead: isize,
+        pub unsafe extern "C" fn $squares(
+            from: *const u8, from_row: isize, to: *mut u8, to_row: isize, squares: isize, ahead: isize,
         ) {
-            let count = [$($row),*].len() as isize;
-            for row in 0..2 * count {
+            let rows = [$($row),*].len() as isize;
+            for row in 0..squares * rows {
                 prefetch_to_write(to.wrapping_byte_offset(row * to_row + ahead));
             }
             // SAFETY: as the caller promises.
             unsafe {
                 $symbol(from, from_row, to, to_row);
-                let second = from.byte_add($bytes);
-                $symbol(second, from_row, to.byte_offset(count * to_row), to_row);
+                if squares > 1 {
+                    $symbol(from.byte_add($bytes), from_row, to.byte_offset(rows * to_row), to_row);
+                }
             }
         }
     }
@@ -113,7 +114,7 @@ fn prefetch_to_write(place: *const u8) {
 
 transpose_functions!(
     halo_transpose_32x16,
-    halo_transpose_pair_32x16,
+    halo_transpose_squares_32x16,
     "avx512f",
     64,
     [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15],
@@ -123,7 +124,7 @@ transpose_functions!(
 );
 transpose_functions!(
     halo_transpose_64x8,
-    halo_transpose_pair_64x8,
+    halo_transpose_squares_64x8,
     "avx512f",
     64,
     [0 1 2 3 4 5 6 7],
@@ -133,7 +134,7 @@ transpose_functions!(
 );
 transpose_functions!(
     halo_transpose_32x8,
-    halo_transpose_pair_32x8,
+    halo_transpose_squares_32x8,
     "avx2",
     32,
     [0 1 2 3 4 5 6 7],
@@ -143,7 +144,7 @@ transpose_functions!(
 );
 transpose_functions!(
     halo_transpose_64x4,
-    halo_transpose_pair_64x4,
+    halo_transpose_squares_64x4,
     "avx2",
     32,
     [0 1 2 3],
@@ -303,11 +304,11 @@ mod tests {
     use super::super::Square;
     use super::*;
 
-    type Pair = unsafe extern "C" fn(*const u8, isize, *mut u8, isize, isize);
+    type Squares = unsafe extern "C" fn(*const u8, isize, *mut u8, isize, isize, isize);
 
-    /// Compares what a square does with rows of so many elements, and what a pair does with twice as many columns.
-    fn check((square, pair): (Square, Pair), count: usize, element_bytes: usize) {
-        for columns in [count, 2 * count] {
+    /// Compares what a square does with rows of so many elements, and what several do with as many times the columns.
+    fn check((square, squares): (Square, Squares), count: usize, element_bytes: usize) {
+        for (columns, number) in [(count, 0), (count, 1), (2 * count, 2)] {
             // Rows are longer than what is transposed, and different.
             let (from_row, to_row) = ((columns + 3) * element_bytes, (count + 1) * element_bytes);
             let from: Vec<u8> = (0..count * from_row).map(|place| (place * 7 + place / 251) as u8).collect();
@@ -315,10 +316,10 @@ mod tests {
             let (source, target) = (from.as_ptr(), to.as_mut_ptr());
             // SAFETY: the arrays have these sizes, and the processor the instructions.
             unsafe {
-                match columns == count {
-                    true => square(source, from_row as isize, target, to_row as isize),
+                match number {
+                    0 => square(source, from_row as isize, target, to_row as isize),
                     // What is asked for beyond the end is not touched.
-                    false => pair(source, from_row as isize, target, to_row as isize, 4096),
+                    _ => squares(source, from_row as isize, target, to_row as isize, number, 4096),
                 }
             };
             for row in 0..columns {
@@ -352,16 +353,16 @@ mod tests {
     #[test]
     fn squares_are_transposed() {
         if is_x86_feature_detected!("avx512f") {
-            check((halo_transpose_32x16, halo_transpose_pair_32x16), 16, 4);
-            check((halo_transpose_64x8, halo_transpose_pair_64x8), 8, 8);
+            check((halo_transpose_32x16, halo_transpose_squares_32x16), 16, 4);
+            check((halo_transpose_64x8, halo_transpose_squares_64x8), 8, 8);
         }
         if is_x86_feature_detected!("avx2") {
             check_block(halo_transpose_block_32x8, 16, 4);
             check_block(halo_transpose_block_64x4, 8, 8);
             check_block(square_of_16_by_quarters, 16, 4);
             check_block(square_of_8_by_quarters, 8, 8);
-            check((halo_transpose_32x8, halo_transpose_pair_32x8), 8, 4);
-            check((halo_transpose_64x4, halo_transpose_pair_64x4), 4, 8);
+            check((halo_transpose_32x8, halo_transpose_squares_32x8), 8, 4);
+            check((halo_transpose_64x4, halo_transpose_squares_64x4), 4, 8);
         }
     }
 }
