@@ -3,9 +3,11 @@
 use hlo::attributes::SliceDimension;
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
+use hlo::ops::concatenate::ConcatenateAttributes;
 use hlo::ops::gather::GatherAttributes;
 use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
+use hlo::ops::typed_attributes::Dimension;
 use hlo::scalar::load;
 use hlo::shape::{ArrayShape, Shape};
 use melior::ir::Value;
@@ -17,9 +19,17 @@ use super::site::{Site, has_default_layouts};
 /// Bytes of indices that are looked at, at most.
 const MOST_BYTES_OF_INDICES: usize = 1 << 14;
 
+/// Pieces that rows at known places are joined of, at most, and where there are so many rows.
+const MOST_PIECES: usize = 3;
+const MOST_PIECES_OF_FEW_ROWS: usize = 5;
+const FEW_ROWS: std::ops::RangeInclusive<usize> = 5..=7;
+
+/// Rows from which on places are a piece that goes on by another step than one, and those of a piece of a part of all rows, on average.
+const LEAST_ROWS_OF_PIECE: usize = 4;
+
 pub(super) static RULES: &[Rule] = &[
     // gather(x, i) => reshape(broadcast(reverse(slice(x))))  where i are known, and every so many-th row, each so many times,
-    // and all that again, as of images that are made larger by whole factors; otherwise with i as a constant
+    // and all that again, as of images that are made larger by whole factors; or a few such joined; otherwise with i as a constant
     Rule { name: "gather-of-known-rows", kinds: &[OpKind::Gather], apply: gather_of_known_rows },
 ];
 
@@ -44,10 +54,51 @@ fn gather_of_known_rows<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>
     let places: Vec<i64> = (0..indices.element_count() as usize)
         .map(|position| load(literal.element_type(), literal.bytes(), position).to_index().clamp(0, size - 1))
         .collect();
-    match Steps::of(&places).and_then(|steps| steps.rows_of(site, row, &operand, result)) {
-        Some(rows) => Some(rows),
+    let pieces = match Steps::of(&places) {
+        Some(all) => vec![all],
+        None => pieces(&places).filter(|own| are_worth_it(own.len(), places.len(), size)).unwrap_or_default(),
+    };
+    match joined(site, row, &operand, &pieces) {
+        Some(rows) => site.create_reshape(rows, &result.dimensions),
         None => with_constant_indices(site, &known),
     }
+}
+
+/// Places as a few pieces, of which each goes on by one step.
+fn pieces(places: &[i64]) -> Option<Vec<Steps>> {
+    let most = if FEW_ROWS.contains(&places.len()) { MOST_PIECES_OF_FEW_ROWS } else { MOST_PIECES };
+    let (mut pieces, mut rest) = (Vec::new(), places);
+    while let Some(&first) = rest.first() {
+        let length_by = |step: i64| 1 + rest.windows(2).take_while(|pair| pair[1] - pair[0] == step).count();
+        let own = rest.get(1).map_or(1, |next| next - first);
+        let length = if length_by(own) >= LEAST_ROWS_OF_PIECE { length_by(own) } else { length_by(1) };
+        let (piece, others) = rest.split_at(length);
+        pieces.push(Steps::of(piece).filter(|_| pieces.len() < most)?);
+        rest = others;
+    }
+    Some(pieces)
+}
+
+/// Whether so many pieces are longer than what it takes to join them, or all of an array whose rows change places.
+fn are_worth_it(pieces: usize, places: usize, size: i64) -> bool {
+    places as i64 == size || places >= LEAST_ROWS_OF_PIECE * pieces
+}
+
+/// Rows of the first operand of a site at the places of all pieces, if there are any.
+fn joined<'c, 'r>(
+    site: &Site<'_, 'c, 'r>,
+    row: usize,
+    operand: &ArrayShape,
+    pieces: &[Steps],
+) -> Option<Value<'c, 'r>> {
+    let parts = pieces.iter().map(|own| own.rows_of(site, row, operand)).collect::<Option<Vec<_>>>()?;
+    if parts.len() < 2 {
+        return parts.first().copied();
+    }
+    let mut dimensions = operand.dimensions.clone();
+    dimensions[row] = pieces.iter().map(Steps::count).sum();
+    let all = site.type_of(&Shape::from(ArrayShape::new(operand.element_type, dimensions)))?;
+    site.create(OpKind::Concatenate, &parts, ConcatenateAttributes { dimensions: Dimension(row as i64) }, all)
 }
 
 /// The same gather of indices that need not be computed.
@@ -88,15 +139,15 @@ impl Steps {
         (loops.iter().filter(|&&(_, step)| step != 0).count() <= 1).then_some(Steps { first, loops })
     }
 
+    /// How many places these are.
+    fn count(&self) -> i64 {
+        self.loops.iter().map(|&(count, _)| count).product()
+    }
+
     /// Rows of the first operand of a site at these places.
-    fn rows_of<'c, 'r>(
-        &self,
-        site: &Site<'_, 'c, 'r>,
-        row: usize,
-        operand: &ArrayShape,
-        result: &ArrayShape,
-    ) -> Option<Value<'c, 'r>> {
-        let array = |dimensions: Vec<i64>| site.type_of(&Shape::from(ArrayShape::new(result.element_type, dimensions)));
+    fn rows_of<'c, 'r>(&self, site: &Site<'_, 'c, 'r>, row: usize, operand: &ArrayShape) -> Option<Value<'c, 'r>> {
+        let array =
+            |dimensions: Vec<i64>| site.type_of(&Shape::from(ArrayShape::new(operand.element_type, dimensions)));
         let with_rows = |rows: &[i64]| [&operand.dimensions[..row], rows, &operand.dimensions[row + 1..]].concat();
         let moving = self.loops.iter().position(|&(_, step)| step != 0);
         let (count, step) = moving.map_or((1, 1), |own| self.loops[own]);
@@ -120,13 +171,13 @@ impl Steps {
             let source = if moving.is_some() { rows } else { site.create_reshape(rows, &with_rows(&[]))? };
             rows = site.create_broadcast(source, &dimensions, array(with_rows(&counts))?)?;
         }
-        site.create_reshape(rows, &result.dimensions)
+        site.create_reshape(rows, &with_rows(&[self.count()]))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Steps;
+    use super::{Steps, pieces};
 
     fn loops(places: &[i64]) -> Option<Vec<(i64, i64)>> {
         Steps::of(places).map(|steps| steps.loops)
@@ -149,5 +200,16 @@ mod tests {
         assert_eq!(loops(&[0, 0, 1, 1, 1]), None);
         // Windows that overlap would take two loops that go on.
         assert_eq!(loops(&[0, 1, 2, 1, 2, 3]), None);
+    }
+
+    #[test]
+    fn places_are_a_few_pieces() {
+        let counts = |places: &[i64]| pieces(places).map(|own| own.iter().map(Steps::count).collect::<Vec<_>>());
+        assert_eq!(counts(&[1, 0, 2, 3, 4, 5, 6, 7]), Some(vec![1, 1, 6]));
+        assert_eq!(counts(&[3, 2, 1, 0, 0, 1, 2, 3, 3, 2, 1, 0]), Some(vec![4, 4, 4]));
+        assert_eq!(counts(&[0, 0, 0, 0, 1, 2, 3, 3, 3, 3, 3]), Some(vec![4, 3, 4]));
+        assert_eq!(counts(&[2, 0, 1, 3, 4]), Some(vec![1, 2, 2]));
+        assert_eq!(counts(&[4, 1, 0, 2, 3, 3]), Some(vec![1, 1, 1, 2, 1]));
+        assert_eq!(counts(&[4, 1, 0, 2, 3, 3, 5, 8]), None);
     }
 }

@@ -28,6 +28,9 @@ const MOST_VECTORS: i64 = 4;
 const MOST_ELEMENTS_OF_MATRIX: i64 = 16;
 const MOST_TERMS: i64 = 4;
 
+/// Registers that hold all that the lanes of a vector read of an array, at most.
+const REGISTERS_READ: i64 = 4;
+
 /// Of vectors that go along rows one in so many is to be saved, at least.
 const VECTORS_FOR_ONE: i64 = 5;
 
@@ -147,7 +150,7 @@ fn reads_near(traced: &Traced<'_>, (row, along): (Var, &[Var]), sizes: &[i64], c
                 let places = (number * lanes..(number + 1) * lanes).map(place);
                 let (least, most) =
                     places.fold((i64::MAX, i64::MIN), |(least, most), place| (least.min(place), most.max(place)));
-                most - least < 2 * lanes
+                most - least < REGISTERS_READ * lanes
             })
         })
     })
