@@ -59,10 +59,18 @@ fn extrema_of_all_codes() {
         let expected = codes.iter().zip(&others).map(|(&a, &b)| match (a.to_f32(), b.to_f32()) {
             (x, y) if x.is_nan() || y.is_nan() => bf16::NAN,
             (x, y) if x == y => {
-                if a.is_sign_negative() == (operation == "minimum") { a } else { b }
+                if a.is_sign_negative() == (operation == "minimum") {
+                    a
+                } else {
+                    b
+                }
             }
             (x, y) => {
-                if takes_first(&x, &y) { a } else { b }
+                if takes_first(&x, &y) {
+                    a
+                } else {
+                    b
+                }
             }
         });
         assert_same(found.as_slice::<bf16>().unwrap(), expected);

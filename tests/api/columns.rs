@@ -92,7 +92,9 @@ fn what_is_made_of_sums_of_columns_follows_their_last_block() {
 /// Vectors of positions are as long as those of elements, whichever are wider.
 #[test]
 fn positions_of_the_largest_in_rows() {
-    for (element_type, position_type) in [("f32", "s64"), ("f64", "s64"), ("s8", "s64"), ("bf16", "s64"), ("f64", "s32")] {
+    for (element_type, position_type) in
+        [("f32", "s64"), ("f64", "s64"), ("s8", "s64"), ("bf16", "s64"), ("f64", "s32")]
+    {
         let choice = format!(
             "choice {{\n a = {element_type}[] parameter(0)\n i = {position_type}[] parameter(1)\n \
              b = {element_type}[] parameter(2)\n j = {position_type}[] parameter(3)\n \

@@ -50,7 +50,9 @@ use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
 use crossed::{Crossing, crossing, small_matrices};
 use lanes::{STEPS_OF_THREADS, lanes_of_loop, lanes_of_shuffles, reduces_bytes_apart, vector_lanes};
-use squares::{are_pages_apart, lanes_of_squares, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
+use squares::{
+    are_pages_apart, lanes_of_squares, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop,
+};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -66,6 +68,9 @@ const MOST_INSTRUCTIONS: i64 = 512;
 
 /// Lanes of vectors for rows that are shorter than registers.
 const FEWEST_LANES: u32 = 4;
+
+/// The same of lookups at places that all rows share.
+const LANES_OF_LOOKUPS: u32 = 8;
 
 /// Vectors of results that are stored apart, at most, each of whose lanes is an instruction.
 const VECTORS_APART: u32 = 8;
@@ -679,15 +684,28 @@ fn vector_loop(
         !is_alternating(inner, computation) || items(inner) * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS
     };
     let operations = arithmetic.count();
-    let is_worth_it = has_reduction || operations >= 2;
+    let is_worth_it = has_reduction || operations >= 2 || has_functions && !found.lookups.is_empty();
     let is_near = |number: usize| {
         innermost_variable(number).is_some_and(|variable| {
             found.accesses_along(scope, variable).is_near()
                 && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
         })
     };
+    // Places along a row that are the same in all rows, of enough elements for lanes to find theirs at once, or of some arithmetic.
+    let depends = |lookup: Expr<'_>, number: usize| {
+        innermost_variable(number).is_none_or(|variable| scope.depends(lookup, variable))
+    };
+    let is_computed = |own: &Instruction| {
+        definition(own.kind).fusion == FusionRole::Elementwise
+            && own.shape.as_array().is_some_and(|shape| shape.element_count() == items(loops))
+    };
+    let has_enough = || loops[last].is_as_long_as(LANES_OF_LOOKUPS) || computation.instructions.iter().any(is_computed);
+    let shares_places = !has_functions
+        && has_enough()
+        && found.lookups.iter().any(|&lookup| depends(lookup, last))
+        && !found.lookups.iter().any(|&lookup| (0..last).any(|number| depends(lookup, number)));
     let takes_few = loops[last].is_as_long_as(FEWEST_LANES)
-        && is_near(last)
+        && (is_near(last) || shares_places)
         && computation
             .instructions
             .iter()
@@ -700,7 +718,7 @@ fn vector_loop(
     };
     let is_by_rows = match has_reduction {
         true => loops[last].is_as_long_as(2 * FEWEST_LANES),
-        false => (!is_alternating(&loops[last..], computation) || moves_rows()) && !has_functions,
+        false => shares_places || (!is_alternating(&loops[last..], computation) || moves_rows()) && !has_functions,
     };
     if takes_few && is_by_rows {
         return Some(last);

@@ -17,6 +17,9 @@ type Result<T> = std::result::Result<T, LoweringError>;
 const MOST_WIDE_REGISTERS: i64 = 4;
 const MOST_REGISTERS: i64 = 2;
 
+/// Lanes of a register that is permuted for fewer lanes too.
+const LANES_OF_FEW: u32 = 8;
+
 /// An instruction that permutes the lanes of a register.
 struct Permutation {
     /// It takes the register and, in another, the lane that each lane gets.
@@ -39,7 +42,7 @@ impl Permutation {
             (narrow, "llvm.x86.avx2.permd", 8, 32),
         ];
         let found = all.into_iter().find(|&((_, is_there), _, own_lanes, own_bits)| {
-            is_there && own_bits == bits && lanes >= own_lanes && (lanes / own_lanes).is_power_of_two()
+            is_there && own_bits == bits && lanes.is_power_of_two() && (lanes >= own_lanes || own_lanes <= LANES_OF_FEW)
         });
         found.map(|((most, _), name, lanes, bits)| Permutation { name, lanes, bits, most })
     }
@@ -83,9 +86,19 @@ impl<'c> Elemental<'_, 'c> {
             });
         }
         let place = self.scope.lane_values(builder, self.scope.simplify(varying - places.lower), integer)?;
-        let found = in_parts(builder, permutation.lanes, &[place], |places| {
-            permuted(builder, &permutation, &registers, places[0])
-        });
+        let first_lanes = |vector: Value<'c>, of: u32, count: u32| {
+            let lanes: Vec<u32> = (0..count).map(|lane| lane % of).collect();
+            builder.shuffle(vector, vector, &lanes)
+        };
+        let found = if lanes < permutation.lanes {
+            let places = first_lanes(place, lanes, permutation.lanes);
+            let found = permuted(builder, &permutation, &registers, places);
+            first_lanes(found, lanes, lanes)
+        } else {
+            in_parts(builder, permutation.lanes, &[place], |places| {
+                permuted(builder, &permutation, &registers, places[0])
+            })
+        };
         let found = match own_bits < permutation.bits {
             true => builder.trunci(found, builder.integer_type(own_bits)),
             false => found,

@@ -24,7 +24,7 @@ const MOST_PIECES: usize = 3;
 const MOST_PIECES_OF_FEW_ROWS: usize = 5;
 const FEW_ROWS: std::ops::RangeInclusive<usize> = 5..=7;
 
-/// Rows from which on places are a piece that goes on by another step than one, and those of a piece of a part of all rows, on average.
+/// Rows from which on places are a piece that goes on by another step than one.
 const LEAST_ROWS_OF_PIECE: usize = 4;
 
 pub(super) static RULES: &[Rule] = &[
@@ -56,7 +56,7 @@ fn gather_of_known_rows<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>
         .collect();
     let pieces = match Steps::of(&places) {
         Some(all) => vec![all],
-        None => pieces(&places).filter(|own| are_worth_it(own.len(), places.len(), size)).unwrap_or_default(),
+        None => pieces(&places).unwrap_or_default(),
     };
     match joined(site, row, &operand, &pieces) {
         Some(rows) => site.create_reshape(rows, &result.dimensions),
@@ -77,11 +77,6 @@ fn pieces(places: &[i64]) -> Option<Vec<Steps>> {
         rest = others;
     }
     Some(pieces)
-}
-
-/// Whether so many pieces are longer than what it takes to join them, or all of an array whose rows change places.
-fn are_worth_it(pieces: usize, places: usize, size: i64) -> bool {
-    places as i64 == size || places >= LEAST_ROWS_OF_PIECE * pieces
 }
 
 /// Rows of the first operand of a site at the places of all pieces, if there are any.

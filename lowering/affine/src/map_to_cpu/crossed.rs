@@ -31,6 +31,9 @@ const MOST_TERMS: i64 = 4;
 /// Registers that hold all that the lanes of a vector read of an array, at most.
 const REGISTERS_READ: i64 = 4;
 
+/// Runs of neighbours that they are, at most, where these are further from each other.
+const MOST_RUNS: usize = 6;
+
 /// Of vectors that go along rows one in so many is to be saved, at least.
 const VECTORS_FOR_ONE: i64 = 5;
 
@@ -130,7 +133,7 @@ fn has_complex(computation: &Computation) -> bool {
     arrays.any(|array| array.rank() > 0 && array.element_type.is_complex())
 }
 
-/// Whether two vectors hold all that so many lanes read of an array, which go through rows of some elements.
+/// Whether a few vectors hold all that so many lanes read of an array, which go through rows of some elements.
 fn reads_near(traced: &Traced<'_>, (row, along): (Var, &[Var]), sizes: &[i64], crossing: Crossing) -> bool {
     let (rows, lanes) = (i64::from(crossing.rows), i64::from(crossing.lanes));
     let size = sizes.iter().product::<i64>();
@@ -147,10 +150,11 @@ fn reads_near(traced: &Traced<'_>, (row, along): (Var, &[Var]), sizes: &[i64], c
                 place
             };
             (0..rows * size / lanes).all(|number| {
-                let places = (number * lanes..(number + 1) * lanes).map(place);
+                let places: Vec<i64> = (number * lanes..(number + 1) * lanes).map(place).collect();
                 let (least, most) =
-                    places.fold((i64::MAX, i64::MIN), |(least, most), place| (least.min(place), most.max(place)));
-                most - least < REGISTERS_READ * lanes
+                    places.iter().fold((i64::MAX, i64::MIN), |(least, most), &own| (least.min(own), most.max(own)));
+                let runs = 1 + places.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+                most - least < REGISTERS_READ * lanes || runs <= MOST_RUNS
             })
         })
     })
