@@ -267,3 +267,11 @@ def policy_gradient(logits, old, reward, action):
         return -jnp.minimum(ratio * advantage, ratio.clip(0.8, 1.2) * advantage).mean()
 
     return jax.value_and_grad(loss)(logits)
+
+
+@program(f32(20000, 30))
+def mixture_density(outputs):
+    """Weights, places and widths of five mixed distributions, and actions, which are columns of one layer's outputs."""
+    weights = jax.nn.softmax(outputs[:, :5])
+    places, widths = outputs[:, 5:15].reshape(-1, 5, 2), jnp.exp(outputs[:, 15:25]).reshape(-1, 5, 2)
+    return (weights[..., None] * places).sum(1), widths, jnp.tanh(outputs[:, 25:])

@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from . import array, f32, program
+from . import array, f32, program, s32
 
 
 @program(f32(1024, 3))
@@ -232,3 +232,11 @@ def skinned_bodies(pose, joints, vertices, weights):
     share = weights / weights.sum(1, keepdims=True)
     blended = jnp.einsum("vj,jbxy->bvxy", share, turns)
     return jnp.einsum("bvxy,vy->bvx", blended, vertices) + jnp.einsum("vj,jbx->bvx", share, places)
+
+
+@program(f32(5000, 9, 3), s32(12, low=0, high=8))
+def joint_directions(joints, chosen):
+    """Bones from joint to joint of bodies, by a list that is known, and some joints by one that is not."""
+    first, second = jnp.array([0, 0, 1, 2, 0, 4, 5]), jnp.array([1, 2, 3, 4, 5, 6, 7])
+    bones = joints[:, second] - joints[:, first]
+    return bones / (jnp.linalg.norm(bones, axis=-1, keepdims=True) + 1e-6), 2 * joints[..., 0][:, chosen] + 1

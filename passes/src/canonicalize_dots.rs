@@ -487,11 +487,11 @@ impl VectorDot {
         let mut contracted = contracting.to_vec();
         contracted.sort_unstable();
         let dimensions = shapes[matrix].dimensions.clone();
-        // A large matrix is read once by the lowering of products: in order, or several rows side by side.
+        // A large matrix is read once by the lowering of products, of types that it has: in order, or several rows side by side.
         let sums_rows = contracted.contains(&(dimensions.len() as i64 - 1));
         let large = if sums_rows { MATRIX_BEYOND_CACHES } else { LARGE_MATRIX };
-        let has_products = result.element_type.bit_width() >= 32;
-        if is_matrix && has_products && dimensions[batch.len()..].iter().product::<i64>() >= large {
+        let is_lowered = result.element_type.bit_width() >= 32;
+        if is_matrix && is_lowered && dimensions[batch.len()..].iter().product::<i64>() >= large {
             return None;
         }
         let kept: Vec<i64> = (0..dimensions.len() as i64).filter(|d| !contracted.contains(d)).collect();

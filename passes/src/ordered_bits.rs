@@ -45,8 +45,10 @@ struct Order {
 impl Order {
     fn of(reduce: &Instruction) -> Option<Self> {
         let ([_, _], [computation]) = (&reduce.operands[..], &reduce.computations[..]) else { return None };
-        let kind = binary_operation(computation)?;
-        let element_type = reduce.shape.as_array()?.element_type;
+        Self::new(binary_operation(computation)?, reduce.shape.as_array()?.element_type)
+    }
+
+    fn new(kind: OpKind, element_type: ElementType) -> Option<Self> {
         let infinity = match element_type {
             ElementType::BF16 => 0x7f80,
             ElementType::F16 => 0x7c00,
@@ -134,23 +136,18 @@ mod tests {
     use hlo::element_type::ElementType;
     use hlo::op_kind::OpKind;
 
-    use super::{Order, turned};
+    use super::Order;
 
     const NEGATIVE: u16 = 0x8000;
 
-    /// What the order begins with is given for an infinity of these bits.
-    fn order(kind: OpKind, infinity: u16) -> Order {
-        let first = if kind == OpKind::Maximum { turned(infinity | NEGATIVE) } else { infinity + 1 };
-        Order { kind, element_type: ElementType::F16, first }
-    }
-
     #[test]
     fn places_are_in_the_order_of_numbers_with_nan_at_the_end_that_wins() {
-        for infinity in [0x7f80, 0x7c00] {
+        for (element_type, infinity) in [(ElementType::BF16, 0x7f80), (ElementType::F16, 0x7c00)] {
             let numbers = [infinity | NEGATIVE, 0xbf80, 0x8001, 0x8000, 0x0000, 0x0001, 0x3f80, infinity];
             let nans = [infinity + 1, 0x7fff, (infinity + 1) | NEGATIVE, 0xffff];
             for kind in [OpKind::Maximum, OpKind::Minimum] {
-                let place = |bits: &u16| order(kind, infinity).place_of_bits(*bits);
+                let order = Order::new(kind, element_type).unwrap();
+                let place = |bits: &u16| order.place_of_bits(*bits);
                 assert!(numbers.is_sorted_by_key(place), "{kind}");
                 let wins = |nan: &u16| match kind {
                     OpKind::Maximum => numbers.iter().all(|own| place(nan) > place(own)),

@@ -40,11 +40,8 @@ pub(crate) fn is_choice(computation: &Computation) -> bool {
     let chooses = |result: InstructionId, pair: [InstructionId; 2]| {
         let instruction = computation.get(result);
         let is_integer = |id: InstructionId| {
-            computation
-                .get(id)
-                .shape
-                .as_array()
-                .is_some_and(|shape| matches!(shape.element_type, ElementType::S32 | ElementType::S64))
+            let shape = computation.get(id).shape.as_array();
+            shape.is_some_and(|shape| matches!(shape.element_type, ElementType::S32 | ElementType::S64))
         };
         instruction.kind == OpKind::Select
             && (instruction.operands[1..] == pair || instruction.operands[1..] == [pair[1], pair[0]])

@@ -190,6 +190,17 @@ struct Read<'c> {
     distance: i64,
 }
 
+/// Where the rows of squares go.
+#[derive(Clone, Copy)]
+struct Target<'c> {
+    memref: Value<'c>,
+    /// Where the first row begins there, and how far from each other rows do, in elements.
+    first: Expr<'c>,
+    distance: i64,
+    /// Whether that is the result, whose next rows are asked for, and not a few rows that stay in the cache.
+    is_result: bool,
+}
+
 /// What a square reads of a parameter, transposed: a vector for each of its rows.
 pub(crate) struct Transposed<'c> {
     parameter: usize,
@@ -219,7 +230,8 @@ impl<'c> Elemental<'_, 'c> {
             let memory = memory.ok_or_else(|| LoweringError::bug("missing fusion input"))?;
             let rows = builder.memref_type(&[size * lanes], memory);
             let rows = builder.in_prologue(|builder| builder.stack_buffer(rows, ALIGNMENT));
-            self.transpose_read((row, count), read, (rows, self.scope.constant(0), lanes))?;
+            let to = Target { memref: rows, first: self.scope.constant(0), distance: lanes, is_result: false };
+            self.transpose_read((row, count), read, to)?;
             squares.push(rows);
         }
         let together = if self.computation.instructions.len() <= FEW_INSTRUCTIONS { ROWS_TOGETHER } else { 1 };
@@ -257,7 +269,8 @@ impl<'c> Elemental<'_, 'c> {
         let is_whole = is_unconditional && self.skipped_lanes == 0;
         let ([read], Some(distance), true) = (&reads[..], distance, is_whole) else { return Ok(false) };
         let first = self.scope.at_lane(at_row(&self.scope, address, row, self.scope.constant(0)), 0);
-        self.transpose_read((row, count), *read, (output.flat(self.builder), first, distance))?;
+        let to = Target { memref: output.flat(self.builder), first, distance, is_result: true };
+        self.transpose_read((row, count), *read, to)?;
         Ok(true)
     }
 
@@ -303,12 +316,12 @@ impl<'c> Elemental<'_, 'c> {
         Ok((reads, found.conditions.is_empty()))
     }
 
-    /// Transposes what squares read, one below the other, to a place where rows are some distance apart.
+    /// Transposes what squares read, one below the other.
     fn transpose_read(
         &self,
         (row, count): (Var, u32),
         Read { parameter, address, distance }: Read<'c>,
-        (memref, first, row_distance): (Value<'c>, Expr<'c>, i64),
+        to: Target<'c>,
     ) -> Result<()> {
         let (builder, scope) = (self.builder, &self.scope);
         let array = self.inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
@@ -320,14 +333,14 @@ impl<'c> Elemental<'_, 'c> {
             let begin = i64::from(number * lanes);
             let own = scope.at_lane(at_row(scope, address, row, scope.constant(begin)), 0);
             let from = Vectors { memref: array.flat(builder), element_bytes, first: own, distance };
-            let to = Vectors { memref, element_bytes, first: first + begin * row_distance, distance: row_distance };
-            [from, to]
+            let Target { memref, first, distance, .. } = to;
+            [from, Vectors { memref, element_bytes, first: first + begin * distance, distance }]
         };
         if count == lanes && transpose_block(builder, scope, lanes, &square(0))? {
             return Ok(());
         }
         let squares = count / lanes;
-        if squares <= 2 && transpose_squares(builder, scope, (squares, lanes), &square(0))? {
+        if to.is_result && squares <= 2 && transpose_squares(builder, scope, (squares, lanes), &square(0))? {
             return Ok(());
         }
         (0..count / lanes)
