@@ -691,19 +691,13 @@ fn vector_loop(
                 && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
         })
     };
-    // Places along a row that are the same in all rows, of enough elements for lanes to find theirs at once, or of some arithmetic.
-    let depends = |lookup: Expr<'_>, number: usize| {
-        innermost_variable(number).is_none_or(|variable| scope.depends(lookup, variable))
-    };
+    // Places that rows share are looked up along them where there are enough for lanes to find theirs at once, or some arithmetic.
     let is_computed = |own: &Instruction| {
         definition(own.kind).fusion == FusionRole::Elementwise
             && own.shape.as_array().is_some_and(|shape| shape.element_count() == items(loops))
     };
     let has_enough = || loops[last].is_as_long_as(LANES_OF_LOOKUPS) || computation.instructions.iter().any(is_computed);
-    let shares_places = !has_functions
-        && has_enough()
-        && found.lookups.iter().any(|&lookup| depends(lookup, last))
-        && !found.lookups.iter().any(|&lookup| (0..last).any(|number| depends(lookup, number)));
+    let shares_places = !has_functions && looks_up_along(traced, groups, last) && has_enough();
     let takes_few = loops[last].is_as_long_as(FEWEST_LANES)
         && (is_near(last) || shares_places)
         && computation
@@ -731,6 +725,16 @@ fn vector_loop(
         loops[number].is_as_long_as(lanes) && is_wanted && pays && is_short(&loops[number + 1..])
     });
     around.or(Some(last).filter(|_| takes_few))
+}
+
+/// Whether places are looked up along the last loop that are the same in all iterations of those around it.
+fn looks_up_along(traced: &Traced<'_>, groups: &[(usize, usize)], last: usize) -> bool {
+    let Traced { scope, variables, found, .. } = traced;
+    let looks_up_by = |number: usize| {
+        let variable = variables[groups[number].1 - 1].as_variable();
+        found.lookups.iter().any(|&lookup| variable.is_none_or(|variable| scope.depends(lookup, variable)))
+    };
+    looks_up_by(last) && !(0..last).any(looks_up_by)
 }
 
 /// The elements that a reduction makes one of.
