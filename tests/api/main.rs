@@ -11,6 +11,7 @@ mod documents;
 mod donation;
 mod every_operation;
 mod examples;
+mod few_columns;
 mod gaps;
 mod growth;
 mod joined;
