@@ -35,14 +35,13 @@ use crate::column_blocks::ColumnBlocks;
 use crate::cost::cost;
 use crate::error::LoweringError;
 use crate::kernel::{MOST_MOVED_NEIGHBOURS, MOST_NEIGHBOURS, are_together};
-use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
+use crate::mapping::{self, combines, has_elements, has_functions, invalid, lanes_of_small_integers, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::moved_bits::MovedBits;
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
 use crate::short_rows::reduces_rows_together;
-use crate::side_by_side::lanes_of_small_integers;
 use crate::to_affine::devices_together;
 use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
@@ -318,9 +317,8 @@ fn loops_over_elements<'c>(
     let scan = scan_of(context, computation, sizes)?;
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let mut overlap = !is_update && !choice.in_place;
-    let mut row_loop = None;
-    let mut square_lanes = lanes;
-    let mut row_distance = 0;
+    // The loop of rows, the lanes, and how far rows of the result are from each other.
+    let mut transposed = None;
     let mut narrow_loop = None;
     let mut reads_neighbours = true;
     let mut scan_lanes = 1;
@@ -377,7 +375,7 @@ fn loops_over_elements<'c>(
                 row.cuts.clear();
                 vector_loop = None;
             }
-            let variable = vector_loop.and_then(|number| traced.variables[groups[number].1 - 1].as_variable());
+            let variable = vector_loop.and_then(|number| traced.innermost_variable(groups[number]));
             if let Some(variable) = variable {
                 let along = traced.found.accesses_along(&traced.scope, variable);
                 reads_neighbours = along.near + along.other == 0;
@@ -385,12 +383,12 @@ fn loops_over_elements<'c>(
             }
             let is_last = |number: usize| number + 1 == loops.len();
             if vector_loop.is_none_or(is_last) && crossed.is_none() && !is_update && rows.is_none() {
-                let transposed = |lanes| transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
-                let found = lanes_of_squares(computation, lanes).find_map(|own| Some((transposed(own)?, own)));
-                if let Some((row, own)) = found {
-                    (row_loop, square_lanes) = (Some(row), own);
+                transposed = lanes_of_squares(computation, lanes).find_map(|own| {
+                    let row = transposed_loop(computation, &loops, &groups, &traced, (own, overlap))?;
+                    Some((row, own, sizes[groups[row].1..].iter().product()))
+                });
+                if transposed.is_some() {
                     vector_loop = loops.len().checked_sub(1);
-                    row_distance = sizes[groups[row].1..].iter().product();
                 } else if vector_loop.is_some() {
                     narrow_loop = transposed_narrow_loop(computation, &loops, &groups, &traced);
                 }
@@ -398,9 +396,8 @@ fn loops_over_elements<'c>(
             (loops, vector_loop)
         }
     };
-    let squares = row_loop.zip(vector_loop).map(|(row, along)| {
+    let squares = transposed.zip(vector_loop).map(|((row, own, row_distance), along)| {
         let is_far = choice.target.few_write_streams && are_pages_apart(root, row_distance);
-        let own = square_lanes;
         match is_far {
             true if takes_blocks(computation, [&loops[row], &loops[along]], own) => [(row, 2 * own), (along, 2 * own)],
             true => [(row, own), (along, own)],
@@ -499,10 +496,7 @@ fn scans_vectors(
     }
     let Traced { scope, variables, found, .. } = Traced::new(context, computation, written, sizes, None)?;
     let along = variables[scan.dimension].as_variable();
-    Ok(along.is_some_and(|along| {
-        found.accesses_along(&scope, along).other == 0
-            && !found.lookups.iter().any(|&lookup| scope.depends(lookup, along))
-    }))
+    Ok(along.is_some_and(|along| found.accesses_along(&scope, along).other == 0 && !found.looks_up_by(&scope, along)))
 }
 
 /// The mapping of loops, from the outermost, of which some may take vectors, and of a scan inside of them.
@@ -647,12 +641,12 @@ fn vector_loop(
     traced: &Traced<'_>,
     (lanes, row_loops): (u32, usize),
 ) -> Option<usize> {
-    let Traced { scope, variables, found, .. } = traced;
+    let Traced { scope, found, .. } = traced;
     let last = loops.len().checked_sub(1).filter(|&last| lanes >= 2 && last >= row_loops)?;
     // Those of rows are done before the elements of the row.
     let has_reduction =
         row_loops == 0 && computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
-    let innermost_variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let innermost_variable = |number: usize| traced.innermost_variable(groups[number]);
     let arithmetic = computation.instructions.iter().filter(|instruction| {
         definition(instruction.kind).fusion == FusionRole::Elementwise
             && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
@@ -667,7 +661,7 @@ fn vector_loop(
         let is_taken = if has_reduction {
             along.is_near() || chooses_in_short_rows || reduces_rows_together(computation, lanes)
         } else {
-            let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
+            let looks_up_by_lane = found.looks_up_by(scope, variable);
             has_functions || !looks_up_by_lane || along.consecutive > 0
         };
         // Columns of what is read transposed are neighbours along another loop, whose vectors are stored apart.
@@ -687,8 +681,7 @@ fn vector_loop(
     let is_worth_it = has_reduction || operations >= 2 || has_functions && !found.lookups.is_empty();
     let is_near = |number: usize| {
         innermost_variable(number).is_some_and(|variable| {
-            found.accesses_along(scope, variable).is_near()
-                && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
+            found.accesses_along(scope, variable).is_near() && !found.looks_up_by(scope, variable)
         })
     };
     // Places that rows share are looked up along them where there are enough for lanes to find theirs at once, or some arithmetic.
@@ -729,10 +722,10 @@ fn vector_loop(
 
 /// Whether places are looked up along the last loop that are the same in all iterations of those around it.
 fn looks_up_along(traced: &Traced<'_>, groups: &[(usize, usize)], last: usize) -> bool {
-    let Traced { scope, variables, found, .. } = traced;
+    let Traced { scope, found, .. } = traced;
     let looks_up_by = |number: usize| {
-        let variable = variables[groups[number].1 - 1].as_variable();
-        found.lookups.iter().any(|&lookup| variable.is_none_or(|variable| scope.depends(lookup, variable)))
+        let variable = traced.innermost_variable(groups[number]);
+        !found.lookups.is_empty() && variable.is_none_or(|variable| found.looks_up_by(scope, variable))
     };
     looks_up_by(last) && !(0..last).any(looks_up_by)
 }

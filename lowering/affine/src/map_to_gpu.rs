@@ -171,7 +171,7 @@ fn are_neighbours(context: &Context, body: &Computation, sizes: &[i64], lanes: u
     let Some(lane) = lane.as_variable() else { return Ok(false) };
     let accesses = found.accesses_along(&scope, lane);
     let is_tested = found.conditions.iter().any(|condition| scope.depends(condition.expr, lane));
-    let is_looked_up = found.lookups.iter().any(|&address| scope.depends(address, lane));
+    let is_looked_up = found.looks_up_by(&scope, lane);
     Ok(accesses.is_near() && accesses.near == 0 && !is_tested && !is_looked_up)
 }
 

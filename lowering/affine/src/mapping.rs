@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use hlo::dialect::{self, DialectError};
+use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
@@ -159,6 +160,22 @@ pub(crate) fn scatter_inputs(scatter: &Instruction) -> usize {
 /// Whether an element is made of many.
 pub(crate) fn combines(instruction: &Instruction) -> bool {
     matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
+}
+
+/// The widest registers of a computation's elements, in bits: small floats are computed as `f32`.
+pub(crate) fn register_bits(computation: &Computation) -> u32 {
+    let arrays = computation.instructions.iter().filter_map(|instruction| instruction.shape.as_array());
+    let bits = arrays.filter(|array| array.rank() > 0).map(|array| match array.element_type.class() {
+        ElementClass::Predicate => 8,
+        ElementClass::Signed | ElementClass::Unsigned => array.element_type.bit_width().max(8),
+        ElementClass::Float | ElementClass::Complex => 32,
+    });
+    bits.max().unwrap_or(32)
+}
+
+/// Lanes of the vectors of a computation of small integers, which fill registers with more of them than the widest elements do.
+pub(crate) fn lanes_of_small_integers(computation: &Computation, lanes: u32) -> u32 {
+    lanes * (32 / register_bits(computation).min(32))
 }
 
 /// Whether a computation has functions of many operations each, such as exponentials of floats or quotients of integers.

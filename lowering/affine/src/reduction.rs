@@ -19,14 +19,14 @@ use crate::associative::Combination;
 use crate::comparisons::combiner_of;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::mapping::has_functions;
+use crate::mapping::{has_functions, lanes_of_small_integers};
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::reduction_in_order::{PartialSums, Reduced};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::selection::selects_positions;
-use crate::side_by_side::{lanes_of_row, lanes_of_small_integers};
+use crate::side_by_side::lanes_of_row;
 use crate::team::{Team, is_term};
 use crate::trace::{merged_dimensions, split_merged, trace};
 use crate::walk::{Choice, Visitor, substitute};
@@ -496,10 +496,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let map = input_map(self.scope.context(), self.computation, first.instruction)?.map;
         let extent = piece.upper - piece.lower + 1;
         let narrow = lanes_of_small_integers(self.computation, lanes);
-        let one = match i64::from(lanes) {
-            least if extent < least => 1 << extent.ilog2(),
-            _ if extent >= VECTORS_OF_SMALL_INTEGERS * i64::from(narrow) => narrow,
-            _ => lanes,
+        let one = if extent < i64::from(lanes) {
+            1 << extent.ilog2()
+        } else if extent >= VECTORS_OF_SMALL_INTEGERS * i64::from(narrow) {
+            narrow
+        } else {
+            lanes
         };
         let of_row: Vec<InstructionId> = found.iter().map(|&(operand, _)| operand).collect();
         let is_known = |id: InstructionId| self.row_values.contains_key(&id);

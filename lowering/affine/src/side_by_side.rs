@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use hlo::element_type::{ElementClass, ElementType};
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
@@ -25,22 +25,6 @@ pub(crate) fn vectors_of_functions<'a>(instructions: impl Iterator<Item = &'a In
     let [most, fewer] = VECTORS_OF_FUNCTIONS;
     let is_worth_it = operations <= MOST_OPERATIONS && has_functions_in_place(instructions);
     is_worth_it.then_some(if operations <= FEW_OPERATIONS { most } else { fewer })
-}
-
-/// The widest registers of a computation's elements, in bits: small floats are computed as `f32`.
-pub(crate) fn register_bits(computation: &Computation) -> u32 {
-    let arrays = computation.instructions.iter().filter_map(|instruction| instruction.shape.as_array());
-    let bits = arrays.filter(|array| array.rank() > 0).map(|array| match array.element_type.class() {
-        ElementClass::Predicate => 8,
-        ElementClass::Signed | ElementClass::Unsigned => array.element_type.bit_width().max(8),
-        ElementClass::Float | ElementClass::Complex => 32,
-    });
-    bits.max().unwrap_or(32)
-}
-
-/// Lanes of the vectors of a computation of small integers, which fill registers with more of them than the widest elements do.
-pub(crate) fn lanes_of_small_integers(computation: &Computation, lanes: u32) -> u32 {
-    lanes * (32 / register_bits(computation).min(32))
 }
 
 /// The lanes of the widest of several vectors for a row of this length that ends with few elements that are computed twice.

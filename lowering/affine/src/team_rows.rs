@@ -121,7 +121,7 @@ fn reads_vectors<'c>(
     let are_vectors = |scope: &Scope<'c>, found: &Trace<'c>| {
         let accesses = found.accesses_along(scope, lane_variable);
         let is_tested = found.conditions.iter().any(|condition| scope.depends(condition.expr, lane_variable));
-        let is_looked_up = found.lookups.iter().any(|&address| scope.depends(address, lane_variable));
+        let is_looked_up = found.looks_up_by(scope, lane_variable);
         accesses.near + accesses.other == 0 && !is_tested && !is_looked_up
     };
     let items: Vec<InstructionId> = body.roots().into_iter().filter(|&root| is_item(body, root, sizes)).collect();

@@ -360,6 +360,11 @@ impl<'c> Trace<'c> {
         counts
     }
 
+    /// Whether where it is looked up depends on a variable.
+    pub fn looks_up_by(&self, scope: &Scope<'c>, variable: Var) -> bool {
+        self.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
+    }
+
     /// Whether neighbours along `variable` come in groups, of which so many lanes hold several: a vector that begins at a multiple of
     /// its lanes knows the place of each lane in its group, as those between the elements of a pad do.
     pub fn has_groups_along(&self, variable: Var, lanes: u32) -> bool {

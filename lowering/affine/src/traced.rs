@@ -1,7 +1,7 @@
 //! What a computation reads for any element, from which its loops are chosen.
 
 use hlo::graph::{Computation, InstructionId};
-use indexing::{Expr, Interval};
+use indexing::{Expr, Interval, Var};
 use melior::Context;
 
 use crate::error::LoweringError;
@@ -37,6 +37,11 @@ impl<'c> Traced<'c> {
         let index: Vec<Expr<'c>> = variables.iter().map(|&variable| scope.simplify(variable)).collect();
         let found = trace(computation, written, &index, &mut scope)?;
         Ok(Traced { scope, variables, index, found })
+    }
+
+    /// The variable of the innermost of some dimensions, from one to before another, that are one loop.
+    pub(crate) fn innermost_variable(&self, (_, end): (usize, usize)) -> Option<Var> {
+        self.variables[end - 1].as_variable()
     }
 }
 

@@ -343,7 +343,7 @@ impl<'c> Elemental<'_, 'c> {
         if to.is_result && squares <= 2 && transpose_squares(builder, scope, (squares, lanes), &square(0))? {
             return Ok(());
         }
-        (0..count / lanes)
+        (0..squares)
             .try_for_each(|number| transpose_square(builder, scope, (RowLoad::AsStored(r#type), lanes), square(number)))
     }
 }

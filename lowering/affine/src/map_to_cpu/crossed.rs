@@ -112,7 +112,7 @@ pub(super) fn crossing(
     let depends_along = |expr| along.iter().any(|&along| traced.scope.depends(expr, along));
     // Where a row is looked up, or the same elements of each row, a loop along it finds more together than lanes that look up each.
     let lookups = &traced.found.lookups;
-    let looks_up_by_row = lookups.iter().any(|&lookup| traced.scope.depends(lookup, row_variable));
+    let looks_up_by_row = traced.found.looks_up_by(&traced.scope, row_variable);
     let looks_up_each = looks_up_by_row == lookups.iter().any(|&lookup| depends_along(lookup));
     if !traced.found.window_conditions.is_empty() || !looks_up_each {
         return None;

@@ -7,8 +7,8 @@ use hlo::ops::{FusionRole, definition};
 use hlo::shape::Shape;
 
 use super::{CpuTarget, Loop};
-use crate::mapping::combines;
-use crate::side_by_side::{lanes_of_small_integers, register_bits, repeats_few, vectors_of_functions};
+use crate::mapping::{combines, lanes_of_small_integers, register_bits};
+use crate::side_by_side::{repeats_few, vectors_of_functions};
 
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;

@@ -64,7 +64,7 @@ pub(super) fn transposed_loop(
     traced: &Traced<'_>,
     (lanes, overlap): (u32, bool),
 ) -> Option<usize> {
-    let Traced { scope, variables, found, .. } = traced;
+    let Traced { scope, found, .. } = traced;
     let last = loops.len().checked_sub(1)?;
     let is_simple = |instruction: &Instruction| {
         let is_complex = instruction.shape.as_array().is_none_or(|array| array.element_type.is_complex());
@@ -77,7 +77,7 @@ pub(super) fn transposed_loop(
     if !is_taken || !computation.instructions.iter().all(is_simple) {
         return None;
     }
-    let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let variable = |number: usize| traced.innermost_variable(groups[number]);
     let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
     let mut far = found
         .loads
@@ -105,12 +105,12 @@ pub(super) fn transposed_narrow_loop(
     groups: &[(usize, usize)],
     traced: &Traced<'_>,
 ) -> Option<usize> {
-    let Traced { scope, variables, found, .. } = traced;
+    let Traced { scope, found, .. } = traced;
     let last = loops.len().checked_sub(1)?;
     if computation.instructions.iter().any(combines) {
         return None;
     }
-    let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let variable = |number: usize| traced.innermost_variable(groups[number]);
     let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
     let is_narrow =
         |number: &usize| loops[*number].lengths().iter().all(|length| (2..=MAX_SHUFFLED_STRIDE).contains(length));

@@ -151,9 +151,7 @@ pub(super) fn divide<'c>(builder: &OpBuilder<'c>, element_type: ElementType, ope
 pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (dividend, divisor) = (operands[0], operands[1]);
     let remainder = |quotient, divisor| builder.subi(dividend, builder.muli(quotient, divisor));
-    if let Some(number) = constant_divisor(element_type, divisor)
-        && number.unsigned_abs().is_power_of_two()
-    {
+    if constant_divisor(element_type, divisor).is_some_and(|number| is_shift(element_type, number)) {
         let name = if element_type.is_signed_integer() { "arith.remsi" } else { "arith.remui" };
         return builder.value(name, &[dividend, divisor], dividend.r#type(), &[]);
     }
@@ -171,6 +169,15 @@ fn constant_divisor(element_type: ElementType, divisor: Value<'_>) -> Option<i64
     (number != 0 && !(element_type.is_signed_integer() && number == -1)).then_some(number)
 }
 
+/// Whether such a division is a shift.
+fn is_shift(element_type: ElementType, divisor: i64) -> bool {
+    let magnitude = match element_type.is_signed_integer() {
+        true => divisor.unsigned_abs(),
+        false => divisor as u64 & (u64::MAX >> (64 - element_type.bit_width())),
+    };
+    magnitude.is_power_of_two()
+}
+
 /// Truncated quotient by such a constant. LLVM shifts or multiplies instead, but does not multiply vectors of 64-bit integers.
 fn constant_quotient<'c>(
     builder: &OpBuilder<'c>,
@@ -180,7 +187,7 @@ fn constant_quotient<'c>(
 ) -> Option<Value<'c>> {
     let is_signed = element_type.is_signed_integer();
     let number = constant_divisor(element_type, divisor)?;
-    let is_multiplied = dividend.r#type().is_vector() && !number.unsigned_abs().is_power_of_two();
+    let is_multiplied = dividend.r#type().is_vector() && !is_shift(element_type, number);
     Some(match (element_type.bit_width(), is_signed) {
         (64, true) if is_multiplied => constant_divisor::signed_quotient(builder, dividend, number),
         (64, false) if is_multiplied => constant_divisor::unsigned_quotient(builder, dividend, number as u64),

@@ -467,7 +467,7 @@ impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
         let found = trace_behind(computation, Some(self.product.id), &roots, &index, &mut scope)?;
         let accesses = found.accesses_along(&scope, variable);
         let is_tested = found.conditions.iter().any(|condition| scope.depends(condition.expr, variable));
-        let is_looked_up = found.lookups.iter().any(|&address| scope.depends(address, variable));
+        let is_looked_up = found.looks_up_by(&scope, variable);
         Ok(accesses.near == 0 && accesses.other == 0 && !is_tested && !is_looked_up)
     }
 
