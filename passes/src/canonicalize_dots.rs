@@ -438,6 +438,11 @@ const MATRIX_BEYOND_CACHES: i64 = 1 << 20;
 /// Elements of a row of a result that are worth a vector.
 const VECTOR_ROW: i64 = 8;
 
+/// Whether sums go along the rows of a matrix of some dimensions.
+fn sums_rows(dimensions: &[i64], contracted: &[i64]) -> bool {
+    contracted.contains(&(dimensions.len() as i64 - 1))
+}
+
 /// A dot in which one operand has all free dimensions.
 struct VectorDot {
     /// The operand with the free dimensions.
@@ -488,8 +493,7 @@ impl VectorDot {
         contracted.sort_unstable();
         let dimensions = shapes[matrix].dimensions.clone();
         // A large matrix is read once by the lowering of products, of types that it has: in order, or several rows side by side.
-        let sums_rows = contracted.contains(&(dimensions.len() as i64 - 1));
-        let large = if sums_rows { MATRIX_BEYOND_CACHES } else { LARGE_MATRIX };
+        let large = if sums_rows(&dimensions, &contracted) { MATRIX_BEYOND_CACHES } else { LARGE_MATRIX };
         let is_lowered = result.element_type.bit_width() >= 32;
         if is_matrix && is_lowered && dimensions[batch.len()..].iter().product::<i64>() >= large {
             return None;
@@ -504,9 +508,8 @@ impl VectorDot {
     fn expand(&self, builder: &mut GraphBuilder, dot: &Instruction) -> InstructionId {
         let element_type = builder.element_type(dot.operands[0]);
         // Bytes along a row are multiplied as words anyway, of which the lower halves make the same sums.
-        let last = self.dimensions.len() as i64 - 1;
         let sum_type = match element_type.bit_width() {
-            8 if self.contracted.contains(&last) => ElementType::S16,
+            8 if sums_rows(&self.dimensions, &self.contracted) => ElementType::S16,
             _ => element_type,
         };
         let [matrix, vector] = [self.matrix, 1 - self.matrix].map(|side| builder.convert(dot.operands[side], sum_type));

@@ -21,8 +21,9 @@ const MAGNITUDE: u16 = 0x7fff;
 /// The reductions of a computation that read floats of 16 bits from memory, alone: what is computed is in registers as `f32`, and so
 /// is what others make of the same elements.
 pub(crate) fn reductions_of_bits(computation: &Computation) -> HashSet<InstructionId> {
-    let candidates = || computation.iter().filter(|(_, own)| own.kind == OpKind::Reduce && Order::of(own).is_some());
-    if candidates().next().is_none() {
+    let is_candidate = |own: &Instruction| own.kind == OpKind::Reduce && Order::of(own).is_some();
+    let candidates: Vec<_> = computation.iter().filter(|(_, own)| is_candidate(own)).collect();
+    if candidates.is_empty() {
         return HashSet::new();
     }
     let uses = computation.use_counts();
@@ -30,7 +31,7 @@ pub(crate) fn reductions_of_bits(computation: &Computation) -> HashSet<Instructi
         let kind = computation.get(operand).kind;
         uses[operand.index()] == 1 && definition(kind).fusion != FusionRole::Elementwise
     };
-    candidates().filter(|(_, own)| is_in_memory(own.operands[0])).map(|(id, _)| id).collect()
+    candidates.into_iter().filter(|(_, own)| is_in_memory(own.operands[0])).map(|(id, _)| id).collect()
 }
 
 /// The order in which a reduction finds the first or the last.

@@ -23,10 +23,14 @@ fn all_codes() -> Vec<bf16> {
     (0..=u16::MAX).map(bf16::from_bits).collect()
 }
 
+fn codes_in_another_order() -> Vec<bf16> {
+    (0..=u16::MAX).map(|code| bf16::from_bits(code.wrapping_mul(40503))).collect()
+}
+
 #[test]
 fn sums_and_products_of_all_codes() {
     let codes = all_codes();
-    let others: Vec<bf16> = (0..=u16::MAX).map(|code| bf16::from_bits(code.wrapping_mul(40503))).collect();
+    let others = codes_in_another_order();
     let arguments = [&codes, &others].map(|own| Literal::from_slice([codes.len() as i64], own).unwrap());
     let pairs = || codes.iter().zip(&others).map(|(a, b)| (a.to_f32(), b.to_f32()));
     let of = |operation: &str| {
@@ -43,7 +47,7 @@ fn sums_and_products_of_all_codes() {
 #[test]
 fn extrema_of_all_codes() {
     let codes = all_codes();
-    let others: Vec<bf16> = (0..=u16::MAX).map(|code| bf16::from_bits(code.wrapping_mul(40503))).collect();
+    let others = codes_in_another_order();
     let both = [&codes[..], &others].concat();
     let argument = [Literal::from_slice([2, codes.len() as i64], &both).unwrap()];
     for (operation, start, takes_first) in
